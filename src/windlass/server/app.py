@@ -23,8 +23,8 @@ from windlass.server.api import (
     tokens,
     workspaces,
 )
-from windlass.server.api.compute import attachments, clusters, connections, cost, quotas, targets
-from windlass.server.api.runs import files, history, metrics, submit
+from windlass.server.api.compute import attachments, clusters, connections, cost, events, quotas, targets
+from windlass.server.api.runs import files, history, lines, metrics, run_configurations, submit
 from windlass.server.http.origin_guard import OriginGuard
 from windlass.server.http.path_prefix import PathPrefix
 from windlass.server.http.routing import check_permissions, make_routes
@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 # Imported for the routes that they declare.
 ROUTE_MODULES = (
     attachments, audit, blobs, clusters, connections, cost, environments, experiments, files, retention, tokens, server,
-    metrics, models, quotas, history, secrets, run_stream, submit, targets, workspaces, sessions,
+    metrics, models, quotas, history, secrets, run_stream, submit, targets, workspaces, sessions, lines,
+    run_configurations, events,
 )  # fmt: skip
 
 

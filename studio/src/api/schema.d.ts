@@ -55,6 +55,59 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/session": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Show as whom the request was made, by a session or by a token, and what it may do. */
+        get: operations["sessions_show"];
+        put?: never;
+        /** Begin a session of this browser, by a code or by a token. It lasts for two weeks, or as long as its token. */
+        post: operations["sessions_begin"];
+        /** Sign out: the session ends, and its streams. */
+        delete: operations["sessions_end"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/session-codes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Create a code that signs a browser in as the member of the request's token, once and within two minutes. */
+        post: operations["sessions_create_code"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/session/links": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Create a link for a download by the browser itself, which sends the cookie and no header: it is good for a */
+        post: operations["sessions_create_link"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/settings": {
         parameters: {
             query?: never;
@@ -559,6 +612,42 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/workspaces/{workspace}/run-configurations": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List the saved run configurations, by name. */
+        get: operations["run_configurations_find"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/workspaces/{workspace}/run-configurations/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Show. */
+        get: operations["run_configurations_show"];
+        /** Save a run configuration: a run's spec without a snapshot. One of that name is replaced. */
+        put: operations["run_configurations_put"];
+        post?: never;
+        /** Remove. */
+        delete: operations["run_configurations_remove"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/workspaces/{workspace}/runs": {
         parameters: {
             query?: never;
@@ -715,6 +804,40 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/workspaces/{workspace}/runs/{id}/lines": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lines of a text file by number, from 0 on. A negative `first` counts from the end: -1000 for the last ones. */
+        get: operations["lines_read"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/workspaces/{workspace}/runs/{id}/lines/search": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The lines after number `after` that have this text. `next` is the `after` of the next request: null at the end. */
+        get: operations["lines_search"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/workspaces/{workspace}/runs/{id}/metrics": {
         parameters: {
             query?: never;
@@ -740,8 +863,25 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** One scalar series, downsampled so that its minima and maxima stay. */
+        /** One scalar series, downsampled so that its minima and maxima stay. `first` and `last` are indexes of points. */
         get: operations["metrics_thin"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/workspaces/{workspace}/runs/{id}/series": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Several series for charts, each downsampled so that its minima and maxima stay: all of the run, or those named. */
+        get: operations["metrics_thin_many"];
         put?: never;
         post?: never;
         delete?: never;
@@ -920,6 +1060,23 @@ export interface paths {
         put?: never;
         /** Check whether a run could start on a target now; its inventory is stored. */
         post: operations["targets_check"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/workspaces/{workspace}/targets/{name}/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The latest events of a target, the newest first. `next` is the `before` of the next page, or null. */
+        get: operations["target_events_find"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -1188,6 +1345,18 @@ export interface components {
                 [key: string]: string | null;
             } | null;
         };
+        /** CodeView */
+        CodeView: {
+            /** Code */
+            code: string;
+            /**
+             * Expires At
+             * Format: date-time
+             */
+            expires_at: string;
+            /** Url */
+            url: string;
+        };
         /** Collect */
         Collect: {
             /**
@@ -1317,6 +1486,13 @@ export interface components {
         Created: {
             /** Runs */
             runs: components["schemas"]["RunView"][];
+        };
+        /** CutLine */
+        CutLine: {
+            /** Line */
+            line: number;
+            /** Size */
+            size: number;
         };
         /** Describe */
         Describe: {
@@ -1643,6 +1819,19 @@ export interface components {
             /** Files */
             files: components["schemas"]["FileView"][];
         };
+        /** Found */
+        Found: {
+            /** Attempt */
+            attempt: number;
+            /** Line Count */
+            line_count: number;
+            /** Matches */
+            matches: components["schemas"]["LineMatch"][];
+            /** Next */
+            next: number | null;
+            /** Path */
+            path: string;
+        };
         /** GivenToken */
         GivenToken: {
             /**
@@ -1799,14 +1988,61 @@ export interface components {
             /** V */
             v: unknown;
         };
+        /** LineMatch */
+        LineMatch: {
+            /** Line */
+            line: number;
+            /** Text */
+            text: string;
+        };
         /** Lines */
-        Lines: {
+        "Lines-Input": {
             /** Lines */
             lines: components["schemas"]["Line"][];
             /** Offset */
             offset: number;
             /** Writer */
             writer: string;
+        };
+        /** Lines */
+        "Lines-Output": {
+            /** Attempt */
+            attempt: number;
+            /** Cut */
+            cut: components["schemas"]["CutLine"][];
+            /** First */
+            first: number;
+            gap: components["schemas"]["LogGap"] | null;
+            /** Is Complete */
+            is_complete: boolean;
+            /** Line Count */
+            line_count: number;
+            /** Lines */
+            lines: string[];
+            /** Path */
+            path: string;
+            /** Size */
+            size: number;
+        };
+        /** Link */
+        Link: {
+            /** Url */
+            url: string;
+        };
+        /** LinkFor */
+        LinkFor: {
+            /** Path */
+            path: string;
+        };
+        /**
+         * LogGap
+         * @description Bytes that are not kept, since the log reached its limit: they were in this line.
+         */
+        LogGap: {
+            /** Line */
+            line: number;
+            /** Size */
+            size: number;
         };
         /** Manifest */
         Manifest: {
@@ -1976,6 +2212,25 @@ export interface components {
              * Format: password
              */
             value: string;
+        };
+        /** NewSessionView */
+        NewSessionView: {
+            /** Csrf */
+            csrf: string;
+            /** Expires At */
+            expires_at: string | null;
+            /** Name */
+            name: string;
+            /** Permissions */
+            permissions: string[];
+            /** Role */
+            role: string;
+            /** Server */
+            server: string;
+            /** Version */
+            version: string;
+            /** Workspace */
+            workspace: string | null;
         };
         /** NewTarget */
         NewTarget: {
@@ -2522,6 +2777,260 @@ export interface components {
             /** Resealed */
             resealed: number;
         };
+        /** RunConfiguration */
+        RunConfiguration: {
+            /**
+             * RunSpec
+             * @description What the user asked for. Never changes after submit.
+             */
+            content: {
+                /**
+                 * Arguments
+                 * @default []
+                 */
+                arguments: string[];
+                /**
+                 * Command
+                 * @default []
+                 */
+                command: string[];
+                /** @default null */
+                container: {
+                    /**
+                     * Arguments
+                     * @default []
+                     */
+                    arguments: string[];
+                    /**
+                     * Shared Volumes
+                     * @default true
+                     */
+                    shared_volumes: boolean;
+                    /**
+                     * Shm Size Mb
+                     * @default null
+                     */
+                    shm_size_mb: number | null;
+                } | null;
+                /** Definition */
+                definition?: {
+                    [key: string]: unknown;
+                };
+                /**
+                 * Directories To Watch
+                 * @default [
+                 *       "logs"
+                 *     ]
+                 */
+                directories_to_watch: string[];
+                /** @default null */
+                distribution: {
+                    /**
+                     * Backend
+                     * @default
+                     */
+                    backend: string;
+                    /** Framework */
+                    framework: string;
+                    /**
+                     * Parameter Servers
+                     * @default 0
+                     */
+                    parameter_servers: number;
+                    /**
+                     * Process Count
+                     * @default null
+                     */
+                    process_count: number | null;
+                    /**
+                     * Processes Per Node
+                     * @default 1
+                     */
+                    processes_per_node: number;
+                    /**
+                     * Workers
+                     * @default 1
+                     */
+                    workers: number;
+                } | null;
+                /**
+                 * EnvironmentSpec
+                 * @description Interpreter and packages. With `interpreter`, an existing Python is used; else it is built once per digest.
+                 */
+                environment?: {
+                    /**
+                     * Channels
+                     * @default []
+                     */
+                    channels: string[];
+                    /**
+                     * Conda
+                     * @default []
+                     */
+                    conda: string[];
+                    /**
+                     * Dockerfile
+                     * @default null
+                     */
+                    dockerfile: string | null;
+                    /**
+                     * Image
+                     * @default null
+                     */
+                    image: string | null;
+                    /**
+                     * Interpreter
+                     * @default null
+                     */
+                    interpreter: string | null;
+                    /**
+                     * Name
+                     * @default
+                     */
+                    name: string;
+                    /**
+                     * Pip
+                     * @default []
+                     */
+                    pip: string[];
+                    /**
+                     * Pip Options
+                     * @default []
+                     */
+                    pip_options: string[];
+                    /**
+                     * Python Version
+                     * @default null
+                     */
+                    python_version: string | null;
+                    /**
+                     * Strict
+                     * @default false
+                     */
+                    strict: boolean;
+                    /** Variables */
+                    variables?: {
+                        [key: string]: string;
+                    };
+                    /**
+                     * Version
+                     * @default null
+                     */
+                    version: string | null;
+                };
+                /** Environment Variables */
+                environment_variables?: {
+                    [key: string]: string;
+                };
+                /**
+                 * Grace Seconds
+                 * @default 30
+                 */
+                grace_seconds: number;
+                /**
+                 * Max Run Duration Seconds
+                 * @default null
+                 */
+                max_run_duration_seconds: number | null;
+                /**
+                 * Output Collection
+                 * @default true
+                 */
+                output_collection: boolean;
+                /**
+                 * Priority
+                 * @default 0
+                 */
+                priority: number;
+                /**
+                 * Resources
+                 * @description Resources that a job requests; None means the target's default.
+                 */
+                resources?: {
+                    /**
+                     * Cpus
+                     * @default null
+                     */
+                    cpus: number | null;
+                    /**
+                     * Gpus
+                     * @default null
+                     */
+                    gpus: number | null;
+                    /**
+                     * Memory Mb
+                     * @default null
+                     */
+                    memory_mb: number | null;
+                    /**
+                     * Nodes
+                     * @default null
+                     */
+                    nodes: number | null;
+                };
+                /**
+                 * RetryPolicy
+                 * @description Ends of an attempt after which a run is queued again. Evictions have a count of their own.
+                 */
+                retries?: {
+                    /**
+                     * Count
+                     * @default 0
+                     */
+                    count: number;
+                    /**
+                     * Evictions
+                     * @default 3
+                     */
+                    evictions: number;
+                    /**
+                     * On
+                     * @default [
+                     *       "node-loss"
+                     *     ]
+                     */
+                    on: string[];
+                };
+                /**
+                 * Script
+                 * @default null
+                 */
+                script: string | null;
+                /**
+                 * Secrets
+                 * @default []
+                 */
+                secrets: string[];
+                /**
+                 * Snapshot
+                 * @default null
+                 */
+                snapshot: string | null;
+                /**
+                 * Target
+                 * @default local
+                 */
+                target: string;
+            };
+        };
+        /** RunConfigurationList */
+        RunConfigurationList: {
+            /** Run Configurations */
+            run_configurations: components["schemas"]["RunConfigurationView"][];
+        };
+        /** RunConfigurationView */
+        RunConfigurationView: {
+            /**
+             * Changed At
+             * Format: date-time
+             */
+            changed_at: string;
+            /** Changed By */
+            changed_by: string;
+            content: components["schemas"]["RunSpec"];
+            /** Name */
+            name: string;
+        };
         /** RunCost */
         RunCost: {
             /** Cost */
@@ -2894,6 +3403,23 @@ export interface components {
             /** Values */
             values: components["schemas"]["Value"][];
         };
+        /** SessionView */
+        SessionView: {
+            /** Expires At */
+            expires_at: string | null;
+            /** Name */
+            name: string;
+            /** Permissions */
+            permissions: string[];
+            /** Role */
+            role: string;
+            /** Server */
+            server: string;
+            /** Version */
+            version: string;
+            /** Workspace */
+            workspace: string | null;
+        };
         /** SettingsChange */
         SettingsChange: {
             /**
@@ -2962,6 +3488,19 @@ export interface components {
             memory_mb: number;
             /** Node */
             node: string;
+        };
+        /** SignIn */
+        SignIn: {
+            /**
+             * Code
+             * @default null
+             */
+            code: string | null;
+            /**
+             * Token
+             * @default null
+             */
+            token: string | null;
         };
         /** SnapshotFileView */
         SnapshotFileView: {
@@ -3331,6 +3870,27 @@ export interface components {
             /** Vm Size */
             vm_size: string | null;
         };
+        /** TargetEventPage */
+        TargetEventPage: {
+            /** Events */
+            events: components["schemas"]["TargetEventView"][];
+            /** Next */
+            next: number | null;
+        };
+        /** TargetEventView */
+        TargetEventView: {
+            /**
+             * At
+             * Format: date-time
+             */
+            at: string;
+            /** Kind */
+            kind: string;
+            /** Message */
+            message: string;
+            /** Number */
+            number: number;
+        };
         /** TargetView */
         TargetView: {
             /** Active Runs */
@@ -3390,10 +3950,17 @@ export interface components {
         Thinned: {
             /** Count */
             count: number;
+            /** Kind */
+            kind: string;
             /** Name */
             name: string;
             /** Points */
             points: (number | null)[][];
+        };
+        /** ThinnedSeries */
+        ThinnedSeries: {
+            /** Series */
+            series: components["schemas"]["Thinned"][];
         };
         /** TokenList */
         TokenList: {
@@ -3780,6 +4347,475 @@ export interface operations {
             };
             /** @description The token does not allow this, or the request is not meant for this server. */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description Too many wrong tokens; slow down. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description A bug; the server's log has the details. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The target or the database does not answer; try again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+        };
+    };
+    sessions_show: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Show as whom the request was made, by a session or by a token, and what it may do. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SessionView"];
+                };
+            };
+            /** @description The request is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description There is no valid token. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The token does not allow this, or the request is not meant for this server. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description Too many wrong tokens; slow down. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description A bug; the server's log has the details. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The target or the database does not answer; try again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+        };
+    };
+    sessions_begin: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SignIn"];
+            };
+        };
+        responses: {
+            /**
+             * @description Begin a session of this browser, by a code or by a token. It lasts for two weeks, or as long as its token.
+             *
+             *     The response sets a cookie that no script can read. Each request with the cookie needs `csrf` in the header
+             *     `X-Windlass-Session`, and an Origin unless it is a GET.
+             */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NewSessionView"];
+                };
+            };
+            /** @description The request is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description There is no valid token. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The token does not allow this, or the request is not meant for this server. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The body came too slowly. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The body is larger than the limit. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The body is not of the kind that this takes. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description Too many wrong tokens; slow down. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description A bug; the server's log has the details. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The target or the database does not answer; try again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The server's disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+        };
+    };
+    sessions_end: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Sign out: the session ends, and its streams. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description The request is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description There is no valid token. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The token does not allow this, or the request is not meant for this server. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description Too many wrong tokens; slow down. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description A bug; the server's log has the details. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The target or the database does not answer; try again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The server's disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+        };
+    };
+    sessions_create_code: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /**
+             * @description Create a code that signs a browser in as the member of the request's token, once and within two minutes.
+             *
+             *     `url` is the studio's page that does it. A session cannot create codes: it would outlive itself.
+             */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CodeView"];
+                };
+            };
+            /** @description The request is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description There is no valid token. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The token does not allow this, or the request is not meant for this server. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description Too many wrong tokens; slow down. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description A bug; the server's log has the details. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The target or the database does not answer; try again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The server's disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+        };
+    };
+    sessions_create_link: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["LinkFor"];
+            };
+        };
+        responses: {
+            /**
+             * @description Create a link for a download by the browser itself, which sends the cookie and no header: it is good for a
+             *     minute, for GET of that path and query, in the browser of this session.
+             */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Link"];
+                };
+            };
+            /** @description The request is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description There is no valid token. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The token does not allow this, or the request is not meant for this server. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The body came too slowly. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The body is larger than the limit. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The body is not of the kind that this takes. */
+            415: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -7851,6 +8887,378 @@ export interface operations {
             };
         };
     };
+    run_configurations_find: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                workspace: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description List the saved run configurations, by name. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunConfigurationList"];
+                };
+            };
+            /** @description The request is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description There is no valid token. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The token does not allow this, or the request is not meant for this server. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description There is no such thing, or the token is not for it. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description Too many wrong tokens; slow down. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description A bug; the server's log has the details. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The target or the database does not answer; try again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+        };
+    };
+    run_configurations_show: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                workspace: string;
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Show. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunConfigurationView"];
+                };
+            };
+            /** @description The request is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description There is no valid token. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The token does not allow this, or the request is not meant for this server. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description There is no such thing, or the token is not for it. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description Too many wrong tokens; slow down. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description A bug; the server's log has the details. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The target or the database does not answer; try again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+        };
+    };
+    run_configurations_put: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                workspace: string;
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RunConfiguration"];
+            };
+        };
+        responses: {
+            /** @description Save a run configuration: a run's spec without a snapshot. One of that name is replaced. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunConfigurationView"];
+                };
+            };
+            /** @description The request is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description There is no valid token. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The token does not allow this, or the request is not meant for this server. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description There is no such thing, or the token is not for it. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The body came too slowly. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The body is larger than the limit. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The body is not of the kind that this takes. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description Too many wrong tokens; slow down. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description A bug; the server's log has the details. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The target or the database does not answer; try again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+        };
+    };
+    run_configurations_remove: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                workspace: string;
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Remove. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description The request is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description There is no valid token. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The token does not allow this, or the request is not meant for this server. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description There is no such thing, or the token is not for it. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description Too many wrong tokens; slow down. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description A bug; the server's log has the details. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The target or the database does not answer; try again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+        };
+    };
     runs_find: {
         parameters: {
             query?: {
@@ -9137,6 +10545,199 @@ export interface operations {
             };
         };
     };
+    lines_read: {
+        parameters: {
+            query: {
+                path: string;
+                first?: number;
+                limit?: number;
+                attempt?: number;
+            };
+            header?: never;
+            path: {
+                workspace: string;
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /**
+             * @description Lines of a text file by number, from 0 on. A negative `first` counts from the end: -1000 for the last ones.
+             *
+             *     `attempt` is one of the run's attempts, 0 for the current one. A line is text up to a line feed: carriage returns
+             *     in it stay. The last line may be incomplete, and goes on later.
+             */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Lines-Output"];
+                };
+            };
+            /** @description The request is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description There is no valid token. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The token does not allow this, or the request is not meant for this server. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description There is no such thing, or the token is not for it. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description Too many wrong tokens; slow down. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description A bug; the server's log has the details. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The target or the database does not answer; try again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+        };
+    };
+    lines_search: {
+        parameters: {
+            query: {
+                path: string;
+                text: string;
+                after?: number;
+                limit?: number;
+                ignore_case?: boolean;
+                attempt?: number;
+            };
+            header?: never;
+            path: {
+                workspace: string;
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /**
+             * @description The lines after number `after` that have this text. `next` is the `after` of the next request: null at the end.
+             *
+             *     A request looks through a part of a large file, so there may be a `next` without matches.
+             */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Found"];
+                };
+            };
+            /** @description The request is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description There is no valid token. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The token does not allow this, or the request is not meant for this server. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description There is no such thing, or the token is not for it. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description Too many wrong tokens; slow down. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description A bug; the server's log has the details. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The target or the database does not answer; try again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+        };
+    };
     metrics_read: {
         parameters: {
             query?: {
@@ -9238,7 +10839,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["Lines"];
+                "application/json": components["schemas"]["Lines-Input"];
             };
         };
         responses: {
@@ -9365,6 +10966,8 @@ export interface operations {
         parameters: {
             query?: {
                 max_points?: number;
+                first?: number;
+                last?: number;
             };
             header?: never;
             path: {
@@ -9376,13 +10979,108 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description One scalar series, downsampled so that its minima and maxima stay. */
+            /** @description One scalar series, downsampled so that its minima and maxima stay. `first` and `last` are indexes of points. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Thinned"];
+                };
+            };
+            /** @description The request is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description There is no valid token. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The token does not allow this, or the request is not meant for this server. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description There is no such thing, or the token is not for it. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description Too many wrong tokens; slow down. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description A bug; the server's log has the details. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The target or the database does not answer; try again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+        };
+    };
+    metrics_thin_many: {
+        parameters: {
+            query?: {
+                name?: string[];
+                max_points?: number;
+                first?: number;
+                last?: number;
+            };
+            header?: never;
+            path: {
+                workspace: string;
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /**
+             * @description Several series for charts, each downsampled so that its minima and maxima stay: all of the run, or those named.
+             *
+             *     Names without a series are left out.
+             */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ThinnedSeries"];
                 };
             };
             /** @description The request is invalid. */
@@ -11122,6 +12820,99 @@ export interface operations {
             };
             /** @description The target refused. */
             502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The target or the database does not answer; try again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+        };
+    };
+    target_events_find: {
+        parameters: {
+            query?: {
+                before?: number;
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                workspace: string;
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /**
+             * @description The latest events of a target, the newest first. `next` is the `before` of the next page, or null.
+             *
+             *     Those of a removed target can be read for 30 days.
+             */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TargetEventPage"];
+                };
+            };
+            /** @description The request is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description There is no valid token. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The token does not allow this, or the request is not meant for this server. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description There is no such thing, or the token is not for it. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description Too many wrong tokens; slow down. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description A bug; the server's log has the details. */
+            500: {
                 headers: {
                     [name: string]: unknown;
                 };

@@ -39,7 +39,7 @@ from windlass.store.runs import (
 from windlass.store.runs.admission import CapacityOf
 from windlass.store.runs.query import Page, RunQuery
 from windlass.store.runs.records import Attempt, Ending, Leased, NewRun, Submitted
-from windlass.store.runs.rows import RUN, find_run, run_of
+from windlass.store.runs.rows import CHANGED, RUN, find_run, run_of
 
 T = TypeVar("T")
 
