@@ -89,8 +89,8 @@ def shown_in_form(
 ) -> dict[str, Any]:
     """How the studio's form shows a field, for `Field(json_schema_extra=shown_as_option(...) | shown_in_form(...))`.
 
-    `group` is the heading that the field stands under: "basics" (the default), "credentials", "containers", or another
-    word; "advanced" is collapsed, "hidden" is left out. `format` chooses the input: "vm-size" (from the server's list),
+    `group` is the heading that the field stands under: "basics" (the default), "credentials" or another
+    word; "advanced" and its parts ("advanced: containers") are collapsed, "hidden" is left out. `format` chooses the input: "vm-size" (from the server's list),
     "target" (the name of another target), "multi-line". `labels` are shown for the values of an enum. `at_least` names
     the field that this number must not be less than. `pattern` is checked while the user types, and `rule` says it in
     words.

@@ -37,7 +37,7 @@ def _network(name: str) -> str:
     return name
 
 
-_GROUP = "containers"
+_GROUP = "advanced: containers"
 _IN_GROUP = shown_in_form(group=_GROUP)
 
 

@@ -95,13 +95,16 @@ class ClusterConfig(LocalConfig):
         json_schema_extra=shown_as_option(""),
     )
     admin_username: str | None = Field(
-        default=None, title="Admin user name", description=_KEPT, json_schema_extra=shown_in_form(group="SSH access")
+        default=None,
+        title="Admin user name",
+        description=_KEPT,
+        json_schema_extra=shown_in_form(group="advanced: SSH access"),
     )
     admin_user_ssh_key: str | None = Field(
         default=None,
         title="Admin SSH key",
         description=f"The public key: ssh-ed25519 AAAA… {_KEPT}",
-        json_schema_extra=shown_in_form(group="SSH access", format="multi-line"),
+        json_schema_extra=shown_in_form(group="advanced: SSH access", format="multi-line"),
     )
     tags: dict[str, str] = Field(
         default={},
@@ -143,7 +146,7 @@ class ClusterCredentials(Credentials):
         default=None,
         title="Password",
         description=_KEPT,
-        json_schema_extra=shown_in_form(group="SSH access"),
+        json_schema_extra=shown_in_form(group="advanced: SSH access"),
     )
 
 
