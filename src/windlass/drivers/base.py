@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, BinaryIO, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, BinaryIO, ClassVar, Generic, Literal, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict, SecretStr
 
@@ -36,7 +36,8 @@ __all__ = [
     "Identity", "Job", "JobChanged", "Managed", "NoCredentials", "Node", "NodeSize", "NodeSource", "NodeState",
     "Observation", "OtherTarget", "Phase", "Plan", "Provisioning", "ProvisioningState", "Reason", "RunFile", "Scalable",
     "Secrets", "Sending", "ServerAddress", "ThisComputer",
-    "TargetConfig", "Watcher", "WorkspaceCredential", "shown_as_option", "shown_in_form", "shown_in_python",
+    "TargetConfig", "TargetGroup", "Watcher", "WorkspaceCredential", "shown_as_option", "shown_in_form",
+    "shown_in_python",
 ]  # fmt: skip
 
 # Incremented when a driver written for the previous version would no longer work. Packages of drivers may check it.
@@ -79,31 +80,23 @@ def shown_as_option(
 
 
 def shown_in_form(
-    *,
     group: str = "",
     format: str = "",
+    unit: str = "",
     labels: Mapping[str, str] | None = None,
+    hidden: bool = False,
     at_least: str = "",
-    pattern: str = "",
-    rule: str = "",
 ) -> dict[str, Any]:
-    """How the studio's form shows a field, for `Field(json_schema_extra=shown_as_option(...) | shown_in_form(...))`.
+    """How the studio's form shows a field, for `Field(json_schema_extra=...)`, also together with shown_as_option().
 
-    `group` is the heading that the field stands under: "basics" (the default), "credentials" or another
-    word; "advanced" and its parts ("advanced: containers") are collapsed, "hidden" is left out. `format` chooses the input: "vm-size" (from the server's list),
-    "target" (the name of another target), "multi-line". `labels` are shown for the values of an enum. `at_least` names
-    the field that this number must not be less than. `pattern` is checked while the user types, and `rule` says it in
-    words.
+    The form has the fields of a schema in their order: title, description, default, examples, limits and choices are
+    those of the schema. `group` puts a field into a section of that name below the others: "login", "containers",
+    "advanced". `format` says what a text is: "vm-size", "target", "image", "path", "multiline" or "password". `unit` is
+    shown beside a number. `labels` are texts for the values of a choice. A `hidden` field is not in the form.
+    `at_least` names the field that this number must not be less than.
     """
-    given = {
-        "group": group,
-        "format": format,
-        "labels": dict(labels or {}),
-        "at_least": at_least,
-        "pattern": pattern,
-        "rule": rule,
-    }
-    return {name: value for name, value in given.items() if value}
+    shown = {"group": group, "format": format, "unit": unit, "labels": dict(labels or {}), "hidden": hidden}
+    return {name: value for name, value in {**shown, "at_least": at_least}.items() if value}
 
 
 def shown_in_python(
@@ -117,6 +110,9 @@ def shown_in_python(
     """
     return {"python": {"class": name, "arguments": dict(arguments), "always": list(always)}}
 
+
+# Where the studio lists targets of a kind: those that are always there, and Azure's groups.
+TargetGroup = Literal["built-in", "instances", "clusters", "attached", "serverless"]
 
 C = TypeVar("C", bound=TargetConfig)
 
@@ -352,10 +348,8 @@ class Driver(ABC, Generic[C]):
     """
 
     kind: ClassVar[str]
-    title: ClassVar[str] = ""  # what the studio calls such a target; without it, the kind
-    # The studio's tab for its targets: "this computer", "clusters", "attached" or another word. Without it, one by what
-    # the class implements.
-    group: ClassVar[str] = ""
+    title: ClassVar[str] = ""  # what one such target is called, as in "Compute cluster"; by default the kind
+    group: ClassVar[TargetGroup | None] = None  # by default "attached", or "instances" for managed ones
     config_model: ClassVar[type[TargetConfig]]
     features: ClassVar[Features] = Features()
     # Settings that can be changed later. The others are fixed when the target is attached or created.

@@ -25,6 +25,9 @@ PIDS_LIMIT = 4096  # processes: enough for scripts, and no danger for the machin
 _MB = 1 << 20
 
 
+_IN_FORM = shown_in_form(group="containers")
+
+
 def _socket(address: str) -> str:
     if not address.startswith("unix:///"):
         raise ValueError("an engine is named by its socket: unix:///path/to/docker.sock")
@@ -37,54 +40,47 @@ def _network(name: str) -> str:
     return name
 
 
-_GROUP = "advanced: containers"
-_IN_GROUP = shown_in_form(group=_GROUP)
-
-
 class ContainerConfig(TargetConfig):
     """Container and GPU settings of a machine, for its owner."""
 
     docker: bool = Field(
         default=False,
-        title="Runs live in containers",
+        title="Run in containers",
         description="Whether runs live in a container unless they say otherwise.",
-        json_schema_extra=shown_as_option("--docker") | _IN_GROUP,
+        json_schema_extra=shown_as_option("--docker") | _IN_FORM,
     )
     base_image: Annotated[str, AfterValidator(names.image_reference)] | None = Field(
         default=None,
-        title="Base image",
+        title="Image",
+        examples=["python:3.11-slim"],
         description="The image of containers whose run names none; by default one with Python.",
-        json_schema_extra=shown_as_option("--base-image", metavar="IMAGE") | _IN_GROUP,
+        json_schema_extra=shown_as_option("--base-image", metavar="IMAGE") | shown_in_form("containers", "image"),
     )
     network: Annotated[str, AfterValidator(_network)] | None = Field(
         default=None,
         title="Network",
+        examples=["bridge", "none"],
         description="The network of containers: none, bridge, or another one of the engine there.",
-        json_schema_extra=shown_as_option("--network", metavar="NAME")
-        | shown_in_form(
-            group=_GROUP,
-            pattern="^[A-Za-z0-9][A-Za-z0-9_.-]*$",
-            rule="A network's name has letters, digits, _, . and -",
-        ),
+        json_schema_extra=shown_as_option("--network", metavar="NAME") | _IN_FORM,
     )
     engine: Annotated[str, AfterValidator(_socket)] | None = Field(
         default=None,
         title="Docker engine",
+        examples=["unix:///var/run/docker.sock"],
         description="The socket of the Docker engine there, unix:///…; by default the usual ones.",
-        json_schema_extra=shown_as_option("--engine", metavar="ADDRESS")
-        | shown_in_form(group=_GROUP, pattern="^unix:///", rule="A socket looks like unix:///run/docker.sock"),
+        json_schema_extra=shown_as_option("--engine", metavar="ADDRESS") | _IN_FORM,
     )
     allow_privileged: bool = Field(
         default=False,
-        title="Allow privileged containers",
+        title="Allow privileged options",
         description="Whether runs may ask for privileged options of Docker: that is root there.",
-        json_schema_extra=shown_as_option("--allow-privileged/--refuse-privileged") | _IN_GROUP,
+        json_schema_extra=shown_as_option("--allow-privileged/--refuse-privileged") | _IN_FORM,
     )
     share_gpus: bool = Field(
         default=False,
-        title="Show GPUs to all runs",
+        title="Share GPUs",
         description="Whether runs that ask for no GPUs see those that are there; otherwise they see none.",
-        json_schema_extra=shown_as_option("--share-gpus/--hide-gpus") | _IN_GROUP,
+        json_schema_extra=shown_as_option("--share-gpus/--hide-gpus") | _IN_FORM,
     )
 
 

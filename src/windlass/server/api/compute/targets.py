@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -15,8 +13,8 @@ from typing_extensions import TypedDict
 from windlass import drivers
 from windlass.core.codec import format_time
 from windlass.core.entities import Target
-from windlass.core.errors import InvalidRequest, WindlassError
-from windlass.drivers.base import Attachable, Driver, HasNodes, Managed, NoCredentials, Node, Scalable
+from windlass.core.errors import InvalidRequest
+from windlass.drivers.base import Attachable, Managed, Node
 from windlass.server.api.compute import managed_targets
 from windlass.server.api.views import TargetView, Time, target_view
 from windlass.server.clusters.quotas import cluster_check
@@ -61,26 +59,6 @@ class NodeView(TypedDict):
 
 class Nodes(TypedDict):
     nodes: list[NodeView]
-
-
-class KindView(TypedDict):
-    kind: str
-    title: str
-    group: str
-    description: str
-    is_attachable: bool
-    is_managed: bool
-    is_scalable: bool
-    is_this_computer: bool
-    has_nodes: bool
-    config_schema: dict[str, Any]
-    credentials_schema: dict[str, Any]
-    mutable_settings: list[str]
-    has_workspace_credential: bool
-
-
-class Kinds(TypedDict):
-    kinds: list[KindView]
 
 
 @route("GET", TARGETS, "targets.read", answers=Targets)
@@ -171,53 +149,3 @@ def _node_view(node: Node) -> NodeView:
         "created_at": None if node.created_at is None else format_time(node.created_at),
         "idle_since": None if node.idle_since is None else format_time(node.idle_since),
     }
-
-
-@route("GET", "/workspaces/{workspace}/kinds", "targets.read", answers=Kinds)
-def kinds(request: ApiRequest, workspace: WorkspaceName) -> Response:
-    """List the kinds of targets, with the JSON schemas of their configuration and credentials.
-
-    Kinds of packages that are not installed are left out.
-    """
-    return json_response({"kinds": kind_views()})
-
-
-def kind_views() -> list[KindView]:
-    """The kinds for users, as their drivers declare them."""
-    return [_kind_view(driver) for driver in _installed() if not driver.is_internal]
-
-
-def _installed() -> Iterator[type[Driver[Any]]]:
-    for kind in drivers.known_kinds():
-        try:
-            yield drivers.load(kind)
-        except WindlassError as e:
-            log.warning("kind=%s is left out: %s", kind, e.message)
-
-
-def _kind_view(driver: type[Driver[Any]]) -> KindView:
-    credentials = getattr(driver, "credentials_model", NoCredentials)
-    return {
-        "kind": driver.kind,
-        "title": driver.title or driver.kind.capitalize(),
-        "group": driver.group or _group(driver),
-        "description": inspect.cleandoc(driver.__doc__ or ""),
-        "is_attachable": issubclass(driver, Attachable),
-        "is_managed": issubclass(driver, Managed),
-        "is_scalable": issubclass(driver, Scalable),
-        "is_this_computer": driver.is_this_computer,
-        "has_nodes": issubclass(driver, HasNodes),
-        "config_schema": driver.config_model.model_json_schema(),
-        "credentials_schema": credentials.model_json_schema(),
-        "mutable_settings": sorted(driver.mutable_settings),
-        "has_workspace_credential": getattr(driver, "workspace_credential", None) is not None,
-    }
-
-
-def _group(driver: type[Driver[Any]]) -> str:
-    """The group of a kind that names none."""
-    if issubclass(driver, Attachable):
-        return "attached"
-    if issubclass(driver, Managed):
-        return "clusters" if issubclass(driver, HasNodes) else "instances"
-    return "this computer" if driver.is_this_computer else "other"
