@@ -8,7 +8,7 @@ import {
   redirect,
 } from "@tanstack/react-router";
 
-import { basePath } from "@/api/client";
+import { basePath, sessionToken } from "@/api/client";
 import { queryClient, workspaces } from "@/api/queries";
 import { session } from "@/api/session";
 import { parseSearch, type Search, writeSearch } from "@/lib/search";
@@ -38,6 +38,7 @@ const start = createRoute({
 
 /** Goes to the sign-in page when there is no session. */
 async function signedIn(next: string): Promise<void> {
+  if (!sessionToken.get()) throw redirect({ to: "/signin", search: { next } });
   try {
     await queryClient.ensureQueryData(session());
   } catch (error) {

@@ -39,7 +39,7 @@ def from_options(script: Script, values: dict[str, Any]) -> SpecWithFiles:
         **_command(script, values["arguments"]),
         "target": values["target"],
         "environment": chosen.spec,
-        "environment_variables": key_values.variables(values["variables"], values["variables_files"]),
+        "environment_variables": _variables(values),
         "secrets": list(dict.fromkeys(values["secrets"])),
         "max_run_duration_seconds": values["timeout"],
         "priority": values["priority"] or 0,
@@ -71,8 +71,7 @@ def with_options(spec: dict[str, Any], values: dict[str, Any], files: Sequence[F
     spec |= _retries(values, spec.get("retries") or {})
     spec["resources"] = {**spec["resources"], **_resources(values)}
     spec["distribution"] = _distribution(values, spec["resources"].get("nodes")) or spec.get("distribution")
-    variables = key_values.variables(values["variables"], values["variables_files"])
-    spec["environment_variables"] = {**spec["environment_variables"], **variables}
+    spec["environment_variables"] = {**spec["environment_variables"], **_variables(values)}
     if _chooses_packages(values):
         chosen = environment(_for_environment(spec, values))
         files = chosen.files
@@ -80,6 +79,11 @@ def with_options(spec: dict[str, Any], values: dict[str, Any], files: Sequence[F
         spec["definition"] = {**spec["definition"]}
         spec["definition"]["environment"] = _replace_definition(spec["definition"]["environment"], chosen.definition)
     return SpecWithFiles(_with_common_options(spec, values), files)
+
+
+def _variables(values: dict[str, Any]) -> dict[str, str]:
+    """The variables of options and files. A dry run prints them, but not the values of a file, which may be secret."""
+    return key_values.variables(values["variables"], values["variables_files"], values["dry_run"])
 
 
 def _chooses_packages(values: dict[str, Any]) -> bool:

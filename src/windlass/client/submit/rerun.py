@@ -13,6 +13,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence
 
 from windlass.client.exceptions import ResourceNotFound, UserErrorException
+from windlass.client.runs.labels import RERUN_OF
 from windlass.client.submit import request
 from windlass.client.submit.snapshot import File, Snapshot
 from windlass.core.codec import to_wire
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
 Spec = Dict[str, Any]
 
-RERUN_OF = "rerun_of"  # property of the new run: the id of the run that was submitted again
 _OF_SOURCE = ("azureml.git.", "mlflow.source.git.")  # properties that describe the source folder
 _ARCHIVED = "archived"  # tag of runs that earlier versions archived
 _LOCAL = "local"

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Annotated, Any
 
 from pydantic import Field
 from starlette.responses import Response
 from typing_extensions import TypedDict
 
-from windlass.core.errors import NotFound
+from windlass.core.errors import InvalidRequest, NotFound
 from windlass.server.api.runs.history import RUNS
 from windlass.server.http.parameters import FilePath, RunId, WorkspaceName
 from windlass.server.http.request import ApiRequest, json_response
 from windlass.server.http.routing import route
-from windlass.server.streaming.log_reader import File, find_file
+from windlass.server.streaming.line_index import FileLines, FileMoved
+from windlass.server.streaming.log_reader import File, find_file_of_attempt
 
 TAG = "lines"
 
 MOST_LINES = 10_000
 LONGEST_SEARCH = 1000
 _FAR = 1 << 53
+_TRIES = 3
 First = Annotated[int, Field(ge=-MOST_LINES, le=_FAR)]
 Attempt = Annotated[int, Field(ge=0, le=1 << 31)]
 
@@ -77,22 +81,24 @@ def read(
     in it stay. The last line may be incomplete, and goes on later.
     """
     run = request.run(id)
-    file = _find(request, id, path)
-    lines = _all(file)
-    start = max(0, len(lines) + first) if first < 0 else min(first, len(lines))
-    return json_response(
-        {
+
+    def answer(file: File, lines: FileLines) -> dict[str, Any]:
+        start = max(0, lines.count + first) if first < 0 else min(first, lines.count)
+        texts, cut = lines.read(start, limit)
+        gap = None if lines.gap_line is None else {"line": lines.gap_line, "size": file.gap_length}
+        return {
             "path": path,
             "attempt": attempt or run.attempt,
             "first": start,
-            "lines": lines[start : start + limit],
-            "cut": [],
-            "gap": None,
-            "line_count": len(lines),
+            "lines": texts,
+            "cut": [{"line": each.line, "size": each.size} for each in cut],
+            "gap": gap,
+            "line_count": lines.count,
             "size": file.size,
             "is_complete": file.digest is not None,
         }
-    )
+
+    return json_response(_with_lines(request, id, attempt, path, answer))
 
 
 @route("GET", f"{RUNS}/{{id}}/lines/search", "runs.read", answers=Found, errors=(404,))
@@ -112,30 +118,31 @@ def search(
     A request looks through a part of a large file, so there may be a `next` without matches.
     """
     run = request.run(id)
-    lines = _all(_find(request, id, path))
-    wanted = text.casefold() if ignore_case else text
-    matches = [
-        {"line": number, "text": line}
-        for number, line in enumerate(lines)
-        if number > after and wanted in (line.casefold() if ignore_case else line)
-    ]
-    return json_response(
-        {
+    if "\n" in text:
+        raise InvalidRequest("A search is for a text within one line.")
+
+    def answer(file: File, lines: FileLines) -> dict[str, Any]:
+        matches, following = lines.search(text, ignore_case, after, limit)
+        return {
             "path": path,
             "attempt": attempt or run.attempt,
-            "matches": matches[:limit],
-            "next": matches[limit - 1]["line"] if len(matches) > limit else None,
-            "line_count": len(lines),
+            "matches": [{"line": match.line, "text": match.text} for match in matches],
+            "next": following,
+            "line_count": lines.count,
         }
-    )
+
+    return json_response(_with_lines(request, id, attempt, path, answer))
 
 
-def _find(request: ApiRequest, id: str, path: str) -> File:
-    file = find_file(request.context.store, request.run(id), path)
-    if file is None:
-        raise NotFound(f"Run {id} has no file {path}.", f"`windlass files {id}` lists those that it has.")
-    return file
-
-
-def _all(file: File) -> list[str]:
-    return file.read(0, file.size).decode("utf-8", "replace").removesuffix("\n").split("\n")
+def _with_lines(
+    request: ApiRequest, id: str, attempt: int, path: str, answer: Callable[[File, FileLines], dict[str, Any]]
+) -> dict[str, Any]:
+    """What `answer` makes of the lines of a file. A live log may be sealed meanwhile; then it is opened again."""
+    for _ in range(_TRIES):
+        file = find_file_of_attempt(request.context.store, request.run(id), attempt, path)
+        if file is None:
+            break
+        with suppress(FileMoved):
+            return answer(file, request.context.line_indexes.lines(file))
+    of = f"attempt {attempt} of run {id}" if attempt else f"run {id}"
+    raise NotFound(f"There is no file {path} of {of}.", f"`windlass files {id}` lists those that there are.")
