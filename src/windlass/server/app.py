@@ -24,7 +24,7 @@ from windlass.server.api import (
     tokens,
     workspaces,
 )
-from windlass.server.api.compute import attachments, clusters, connections, cost, events, quotas, targets
+from windlass.server.api.compute import attachments, clusters, connections, cost, events, kinds, quotas, targets
 from windlass.server.api.runs import files, history, lines, metrics, run_configurations, submit
 from windlass.server.http.origin_guard import OriginGuard
 from windlass.server.http.path_prefix import PathPrefix
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 ROUTE_MODULES = (
     attachments, audit, blobs, channels, clusters, connections, cost, environments, experiments, files, retention,
     tokens, server, metrics, models, quotas, history, secrets, run_stream, submit, targets, workspaces, sessions, lines,
-    run_configurations, events,
+    run_configurations, events, kinds,
 )  # fmt: skip
 
 

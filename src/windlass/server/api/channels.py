@@ -167,7 +167,7 @@ def resize(request: ApiRequest, workspace: WorkspaceName, id: ChannelId, body: T
 def close(request: ApiRequest, workspace: WorkspaceName, id: ChannelId) -> Response:
     """End a channel: every process that it has started is killed."""
     channel = request.context.channels.get(workspace, id, request.principal)
-    channel.close("It was closed.")
+    channel.close("The connection was closed.")
     return json_response({"id": id})
 
 
