@@ -19,7 +19,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar, Generic, Literal, Protocol, TypeVar
@@ -37,6 +37,7 @@ __all__ = [
     "Observation", "OtherTarget", "Phase", "Plan", "Provisioning", "ProvisioningState", "Reason", "RunFile", "Scalable",
     "Secrets", "Sending", "ServerAddress", "ThisComputer",
     "TargetConfig", "TargetGroup", "Watcher", "WorkspaceCredential", "shown_as_option", "shown_in_form",
+    "shown_in_python",
 ]  # fmt: skip
 
 # Incremented when a driver written for the previous version would no longer work. Packages of drivers may check it.
@@ -84,6 +85,7 @@ def shown_in_form(
     unit: str = "",
     labels: Mapping[str, str] | None = None,
     hidden: bool = False,
+    at_least: str = "",
 ) -> dict[str, Any]:
     """How the studio's form shows a field, for `Field(json_schema_extra=...)`, also together with shown_as_option().
 
@@ -91,9 +93,22 @@ def shown_in_form(
     those of the schema. `group` puts a field into a section of that name below the others: "login", "containers",
     "advanced". `format` says what a text is: "vm-size", "target", "image", "path", "multiline" or "password". `unit` is
     shown beside a number. `labels` are texts for the values of a choice. A `hidden` field is not in the form.
+    `at_least` names the field that this number must not be less than.
     """
     shown = {"group": group, "format": format, "unit": unit, "labels": dict(labels or {}), "hidden": hidden}
-    return {name: value for name, value in shown.items() if value}
+    return {name: value for name, value in {**shown, "at_least": at_least}.items() if value}
+
+
+def shown_in_python(
+    name: str, arguments: Mapping[str, str | Mapping[str, str]], always: Sequence[str] = ()
+) -> dict[str, Any]:
+    """The class whose configurations make targets of this kind in Python, for `ConfigDict(json_schema_extra=...)`.
+
+    `arguments` has the argument for each field of configuration and credentials, or for each value of a field one that
+    is then True; "pin" stands for the identity. The studio writes code with them, and `always` passes these fields.
+    With a field that has no argument it uses KindAttachConfiguration or KindProvisioningConfiguration instead.
+    """
+    return {"python": {"class": name, "arguments": dict(arguments), "always": list(always)}}
 
 
 # Where the studio lists targets of a kind: those that are always there, and Azure's groups.
@@ -617,6 +632,8 @@ class Node:
     resources: Mapping[str, Any] = field(default_factory=dict)  # cores, memory_mb, gpus
     runs: tuple[str, ...] = ()
     message: str = ""
+    created_at: datetime | None = None  # None: not known
+    idle_since: datetime | None = None  # of an idle node
 
 
 class HasNodes(ABC):

@@ -1289,6 +1289,8 @@ export interface components {
             pin_confirmed: boolean;
             /** Pin Shown As */
             pin_shown_as: string | null;
+            /** Price Per Hour */
+            price_per_hour: number | null;
             /** Provisioning Message */
             provisioning_message: string;
             /** Provisioning State */
@@ -2005,6 +2007,10 @@ export interface components {
             is_attachable: boolean;
             /** Is Managed */
             is_managed: boolean;
+            /** Is Scalable */
+            is_scalable: boolean;
+            /** Is This Computer */
+            is_this_computer: boolean;
             /** Kind */
             kind: string;
             /** Mutable Settings */
@@ -2383,8 +2389,12 @@ export interface components {
         };
         /** NodeView */
         NodeView: {
+            /** Created At */
+            created_at: string | null;
             /** Id */
             id: string;
+            /** Idle Since */
+            idle_since: string | null;
             /** Message */
             message: string;
             /** Resources */
@@ -3099,6 +3109,8 @@ export interface components {
             /** Run */
             run: string;
             state: components["schemas"]["RunState"];
+            /** Submitted By */
+            submitted_by: string;
             /** Target */
             target: string;
         };
@@ -3982,6 +3994,8 @@ export interface components {
             pin_confirmed: boolean;
             /** Pin Shown As */
             pin_shown_as: string | null;
+            /** Price Per Hour */
+            price_per_hour: number | null;
             /** Provisioning Message */
             provisioning_message: string;
             /** Provisioning State */

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
-from pydantic import Field, SecretStr, field_validator, model_validator
+from pydantic import ConfigDict, Field, SecretStr, field_validator, model_validator
 
 from windlass.core import vm_sizes
 from windlass.core.entities import Allocation
@@ -30,6 +30,7 @@ from windlass.drivers.base import (
     ThisComputer,
     shown_as_option,
     shown_in_form,
+    shown_in_python,
 )
 from windlass.drivers.containers.config import CONTAINER_SETTINGS
 from windlass.drivers.kinds.local import LocalConfig, LocalDriver
@@ -37,6 +38,18 @@ from windlass.drivers.nodes.embedded import EmbeddedNodes
 
 
 class ClusterConfig(LocalConfig):
+    model_config = ConfigDict(
+        json_schema_extra=shown_in_python(
+            "AmlCompute",
+            {
+                **{name: name for name in ("vm_size", "vm_priority", "min_nodes", "max_nodes", "tags", "description")},
+                **{name: name for name in ("idle_seconds_before_scaledown", "admin_username", "admin_user_ssh_key")},
+                "admin_user_password": "admin_user_password",
+            },
+            always=["vm_size", "max_nodes"],
+        )
+    )
+
     vm_size: str = Field(
         default="Standard_D2_v2",
         title="Virtual machine size",
@@ -65,7 +78,7 @@ class ClusterConfig(LocalConfig):
         le=10_000,
         title="Maximum number of nodes",
         description="There are never more nodes than these, however many runs are queued.",
-        json_schema_extra=shown_in_form(unit="nodes"),
+        json_schema_extra=shown_in_form(unit="nodes", at_least="min_nodes"),
     )
     idle_seconds_before_scaledown: int = Field(
         default=1800,

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, Field, SecretStr, ValidationError, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, SecretStr, ValidationError, model_validator
 
 from windlass.core import coordinates, names
 from windlass.core.entities import EnvironmentSpec
@@ -38,6 +38,7 @@ from windlass.drivers.base import (
     WorkspaceCredential,
     shown_as_option,
     shown_in_form,
+    shown_in_python,
 )
 from windlass.drivers.containers.config import CONTAINER_SETTINGS, ContainerConfig
 from windlass.drivers.machine import build_tools, network, runner_package
@@ -78,6 +79,21 @@ def _resource_id(text: str) -> str:
 
 
 class SshConfig(ContainerConfig):
+    model_config = ConfigDict(
+        json_schema_extra=shown_in_python(
+            "RemoteCompute",
+            {
+                **{name: name for name in ("address", "username", "jump", "python", "root", "docker", "base_image")},
+                **{name: name for name in ("network", "engine", "allow_privileged", "password")},
+                "port": "ssh_port",
+                "login": {"agent": "use_agent", "workspace-key": "use_workspace_key"},
+                "private_key": "private_key_file",
+                "passphrase": "private_key_passphrase",
+                "pin": "host_key",
+            },
+        )
+    )
+
     address: Annotated[str, AfterValidator(names.host_address)] = Field(
         title="Address",
         examples=["10.0.0.7"],

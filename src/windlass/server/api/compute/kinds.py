@@ -15,7 +15,7 @@ from typing_extensions import TypedDict
 from windlass import drivers
 from windlass.core import names
 from windlass.core.errors import Conflict, InvalidRequest, WindlassError
-from windlass.drivers.base import Attachable, Driver, HasNodes, Managed, NoCredentials, TargetGroup
+from windlass.drivers.base import Attachable, Driver, HasNodes, Managed, NoCredentials, Scalable, TargetGroup
 from windlass.server.clusters.quotas import cluster_check
 from windlass.server.execution.target_probe import kind_for_users, valid_config
 from windlass.server.http.parameters import Body, WorkspaceName
@@ -39,6 +39,8 @@ class KindView(TypedDict):
     is_attachable: bool
     is_managed: bool
     has_nodes: bool
+    is_scalable: bool
+    is_this_computer: bool
     config_schema: dict[str, Any]
     credentials_schema: dict[str, Any]
     mutable_settings: list[str]
@@ -109,6 +111,8 @@ def _kind_view(driver: type[Driver[Any]]) -> KindView:
         "is_attachable": issubclass(driver, Attachable),
         "is_managed": issubclass(driver, Managed),
         "has_nodes": issubclass(driver, HasNodes),
+        "is_scalable": issubclass(driver, Scalable),
+        "is_this_computer": driver.is_this_computer,
         "config_schema": driver.config_model.model_json_schema(),
         "credentials_schema": credentials.model_json_schema(),
         "mutable_settings": sorted(driver.mutable_settings),

@@ -11,11 +11,12 @@ from starlette.responses import Response
 from typing_extensions import TypedDict
 
 from windlass import drivers
+from windlass.core.codec import format_time
 from windlass.core.entities import Target
 from windlass.core.errors import InvalidRequest
 from windlass.drivers.base import Attachable, Managed, Node
 from windlass.server.api.compute import managed_targets
-from windlass.server.api.views import TargetView, target_view
+from windlass.server.api.views import TargetView, Time, target_view
 from windlass.server.clusters.quotas import cluster_check
 from windlass.server.execution.target_probe import outline, valid_config
 from windlass.server.http.parameters import Body, TargetName, WorkspaceName
@@ -52,6 +53,8 @@ class NodeView(TypedDict):
     resources: dict[str, Any]
     runs: list[str]
     message: str
+    created_at: Time | None
+    idle_since: Time | None
 
 
 class Nodes(TypedDict):
@@ -143,4 +146,6 @@ def _node_view(node: Node) -> NodeView:
         "resources": dict(node.resources),
         "runs": list(node.runs),
         "message": node.message,
+        "created_at": None if node.created_at is None else format_time(node.created_at),
+        "idle_since": None if node.idle_since is None else format_time(node.idle_since),
     }
