@@ -147,8 +147,12 @@ def test_processes_grow_with_the_nodes() -> None:
 
 
 def test_the_run_definition_says_what_the_run_does() -> None:
-    again = a_rerun(environment=EnvironmentSpec(interpreter=sys.executable), definition={"arguments": ["--a", "1"], "command": "", "job": {"command": "train --a 1"},
-                                "environment": {"python": {"interpreterPath": sys.executable}}})  # fmt: skip
+    definition = {
+        "arguments": ["--a", "1"],
+        "job": {"command": "train --a 1"},
+        "environment": {"python": {"interpreterPath": sys.executable}},
+    }
+    again = a_rerun(environment=EnvironmentSpec(interpreter=sys.executable), definition=definition)
     again.replace_arguments(["--a", "2"])
     again.move("gpu-box")
     found = again.body()["spec"]["definition"]
