@@ -36,6 +36,7 @@ READS = {
 }
 SUBMITS = {"runs.submit", "experiments.write", "targets.use", "secrets.use", "environments.write", "models.write"}
 CHANGES_RUNS = {"runs.write", "runs.cancel"}
+OPENS_SHELLS = {"runs.exec"}
 SECRETS = {"secrets.write", "audit.read"}
 MEMBERS = {"tokens.read", "tokens.write"}
 SETTINGS = {"settings.read", "settings.write"}
@@ -48,10 +49,17 @@ ALLOWED: dict[str, set[str]] = {
     "revoked": set(),
     "expired": set(),
     "reader": READS,
-    "contributor": READS | SUBMITS | CHANGES_RUNS,
-    "owner": READS | SUBMITS | CHANGES_RUNS | SECRETS | MEMBERS | {"targets.write"},
+    "contributor": READS | SUBMITS | CHANGES_RUNS | OPENS_SHELLS,
+    "owner": READS | SUBMITS | CHANGES_RUNS | OPENS_SHELLS | SECRETS | MEMBERS | {"targets.write", "targets.exec"},
     "admin": READS | SERVER | {"runs.cancel", "targets.use", "targets.write", "audit.read"},
-    "home": READS | SUBMITS | CHANGES_RUNS | SECRETS | MEMBERS | SERVER | {"targets.write"},
+    "home": READS
+    | SUBMITS
+    | CHANGES_RUNS
+    | OPENS_SHELLS
+    | SECRETS
+    | MEMBERS
+    | SERVER
+    | {"targets.write", "targets.exec"},
     "run": {"workspace.read", "runs.read", "runs.submit", "environments.read", "models.read", "models.write"}
     | CHANGES_RUNS,
 }
@@ -170,7 +178,8 @@ def test_a_contributor_changes_only_own_runs(cast: Cast) -> None:
         if "{id}" not in spec.path:
             continue
         status = cast.call("contributor", spec, id=others)
-        assert (status == 403) == (spec.permission in CHANGES_RUNS), (spec, status)
+        opens_shell = spec.path.endswith("/runs/{id}/channels")
+        assert (status == 403) == (spec.permission in CHANGES_RUNS or opens_shell), (spec, status)
     child = {"experiment": "demo", "type": "interactive", "parent": others}
     assert cast.server.call("POST", f"{HOME}/runs", child, token=cast.tokens["contributor"]).status == 403
 
@@ -178,7 +187,8 @@ def test_a_contributor_changes_only_own_runs(cast: Cast) -> None:
 def test_a_runs_token_is_good_for_that_run_and_its_descendants_only(cast: Cast) -> None:
     for spec in _routes():
         if "{id}" in spec.path:
-            assert cast.call("run", spec, id=cast.own) == 404, spec
+            refusal = 403 if spec.permission in OPENS_SHELLS else 404
+            assert cast.call("run", spec, id=cast.own) == refusal, spec
     server, token = cast.server, cast.tokens["run"]
     child = {"experiment": "demo", "type": "interactive", "parent": cast.run}
     first = server.call("POST", f"{HOME}/runs", child, token=token)
