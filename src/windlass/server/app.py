@@ -20,16 +20,17 @@ from windlass.server.api import (
     secrets,
     server,
     sessions,
+    summary,
     tokens,
     workspaces,
 )
 from windlass.server.api.compute import attachments, clusters, connections, cost, quotas, targets
-from windlass.server.api.runs import files, history, metrics, submit
+from windlass.server.api.runs import columns, deletion, files, history, metrics, submit
 from windlass.server.http.origin_guard import OriginGuard
 from windlass.server.http.path_prefix import PathPrefix
 from windlass.server.http.routing import check_permissions, make_routes
 from windlass.server.security.authentication import Authenticator
-from windlass.server.streaming import run_stream
+from windlass.server.streaming import run_stream, workspace_stream
 from windlass.server.web.studio import Studio
 
 if TYPE_CHECKING:
@@ -37,8 +38,9 @@ if TYPE_CHECKING:
 
 # Imported for the routes that they declare.
 ROUTE_MODULES = (
-    attachments, audit, blobs, clusters, connections, cost, environments, experiments, files, retention, tokens, server,
-    metrics, models, quotas, history, secrets, run_stream, submit, targets, workspaces, sessions,
+    attachments, audit, blobs, clusters, columns, connections, cost, deletion, environments, experiments, files,
+    retention, tokens, server, metrics, models, quotas, history, secrets, run_stream, submit, summary, targets,
+    workspaces, workspace_stream, sessions,
 )  # fmt: skip
 
 

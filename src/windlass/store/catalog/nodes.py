@@ -19,6 +19,7 @@ from windlass.store.runs import admission, transitions
 from windlass.store.runs.admission import CapacityOf
 from windlass.store.runs.allocations import IS_BUSY, READY
 from windlass.store.runs.records import Capacity, ComputerCapacity
+from windlass.store.runs.rows import CHANGED
 
 PREPARING, LEAVING, PREEMPTED, UNUSABLE = "preparing", "leaving", "preempted", "unusable"
 GOING = (LEAVING, PREEMPTED, UNUSABLE)  # they get no new runs, and are removed once they have none

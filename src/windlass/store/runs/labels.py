@@ -57,7 +57,10 @@ def with_changes(
     Conflict. So is archiving a run that has not ended: lists would hide it.
     """
     if archived and not run.is_final:
-        raise Conflict(f"Run {run.id} is {run.status}: only a run that has ended can be archived.", "Cancel it, or wait.")
+        raise Conflict(
+            f"Run {run.id} is {run.status}: only runs that have ended can be archived.",
+            "Cancel it, or wait for its end.",
+        )
     fixed = {clean(key): clean(value) for key, value in (properties or {}).items()}
     for key, value in fixed.items():
         if run.properties.get(key, value) != value:

@@ -50,10 +50,7 @@ def _statement(is_fenced: bool, change: Mapping[str, Any]) -> Any:
 
 _UPDATE_MESSAGE = update(runs).where(_FENCED).values(**_MESSAGE).returning(*_WITH_EVENT)
 _UPDATE_PROGRESS = (
-    update(runs)
-    .where(_FENCED)
-    .values(reason=bindparam("why"), message=bindparam("text"), **CHANGED)
-    .returning(*RUN)
+    update(runs).where(_FENCED).values(reason=bindparam("why"), message=bindparam("text"), **CHANGED).returning(*RUN)
 )
 _MOVES = {fenced: _statement(fenced, {}) for fenced in (False, True)}
 _STARTS = {fenced: _statement(fenced, _START) for fenced in (False, True)}
