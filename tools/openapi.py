@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import windlass.server.app  # noqa: F401 - imports the modules that declare routes
 from windlass.server.http.openapi import describe
 
 
+def document() -> dict[str, Any]:
+    return describe()
+
+
 def main() -> None:
-    print(json.dumps(describe(), indent=1, sort_keys=True))
+    print(json.dumps(document(), indent=1, sort_keys=True))
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from windlass.cli.exit import exit_code_of
 # the module's attribute of the same name.
 COMMANDS: tuple[tuple[str, str, str, str], ...] = (
     ("Runs", "submit", "submit.command", "Run a script on a target and show what it prints."),
+    ("Runs", "rerun", "submit.rerun", "Run a run again, with changes."),
     ("Runs", "prepare", "submit.prepare", "Build an environment on a target, ahead of the first run."),
     ("Runs", "runs", "runs.listing", "List runs."),
     ("Runs", "show", "runs.show", "Show a run: state, metrics, files."),
@@ -25,8 +26,10 @@ COMMANDS: tuple[tuple[str, str, str, str], ...] = (
     ("Runs", "files", "runs.files", "List the files of a run."),
     ("Runs", "download", "runs.download", "Download the files of a run."),
     ("Runs", "events", "runs.events", "List the events of a run."),
-    ("Runs", "tag", "runs.labels", "Add tags to a run, or remove them."),
+    ("Runs", "wait", "runs.wait", "Wait until runs have ended."),
     ("Runs", "cancel", "runs.cancel", "Cancel runs."),
+    ("Runs", "tag", "runs.labels", "Add tags to a run, or remove them."),
+    ("Runs", "run", "runs.manage", "Delete, archive and rename runs; write notes."),
     ("Runs", "experiments", "workspace.experiments", "List experiments."),
     ("Runs", "environment", "workspace.environment", "List, show and register environments."),
     ("Models", "model", "workspace.model", "Register, list, show, download, tag and delete models."),
@@ -79,15 +82,16 @@ class Root(Group):
         **dict.fromkeys(("manifest", "image", "service"), _DEPLOYING),
     }
     command_hints = {
-        "run": "`windlass submit train.py` runs a script.",
         "open": "`windlass show RUN` prints the address of a run's page, for a browser.",
-        "wait": "`windlass logs -f RUN` follows a run until it has ended.",
         **dict.fromkeys(("targets", "target"), "`windlass compute list` lists the targets."),
         **dict.fromkeys(("list", "ls"), "`windlass runs` lists runs, and `windlass compute list` targets."),
+        **dict.fromkeys(("retry", "resubmit", "again"), "`windlass rerun RUN` runs a run again."),
+        **dict.fromkeys(("archive", "rename", "note"), "It is a command of `windlass run`: windlass run "
+                        "archive|rename|note RUN"),
         **dict.fromkeys(("ps", "top", "jobs"), "`windlass runs -s active` lists the runs that have not ended."),
         **dict.fromkeys(
             ("rm", "remove", "delete"),
-            "`windlass gc` removes what old runs left, `windlass compute detach NAME` a target, and "
+            "`windlass run delete RUN` deletes a run, `windlass compute detach NAME` a target, and "
             "`windlass model delete NAME` a model.",
         ),
         **dict.fromkeys(("stop", "kill"), "`windlass cancel RUN` stops a run, and `windlass server stop` the server."),

@@ -24,8 +24,17 @@ from windlass.server.api import (
     tokens,
     workspaces,
 )
-from windlass.server.api.compute import attachments, clusters, connections, cost, quotas, targets
-from windlass.server.api.runs import columns, deletion, files, history, metrics, submit
+from windlass.server.api.compute import attachments, clusters, connections, cost, events, kinds, quotas, targets
+from windlass.server.api.runs import (
+    columns,
+    deletion,
+    files,
+    history,
+    lines,
+    metrics,
+    run_configurations,
+    submit,
+)
 from windlass.server.http.origin_guard import OriginGuard
 from windlass.server.http.path_prefix import PathPrefix
 from windlass.server.http.routing import check_permissions, make_routes
@@ -38,9 +47,9 @@ if TYPE_CHECKING:
 
 # Imported for the routes that they declare.
 ROUTE_MODULES = (
-    attachments, audit, blobs, clusters, columns, connections, cost, deletion, environments, experiments, files,
-    retention, tokens, server, metrics, models, quotas, history, secrets, run_stream, submit, summary, targets,
-    workspaces, workspace_stream, sessions,
+    attachments, audit, blobs, clusters, columns, connections, cost, deletion, environments, events, experiments, files,
+    retention, tokens, server, kinds, lines, metrics, models, quotas, history, run_configurations, secrets, run_stream,
+    submit, summary, targets, workspaces, workspace_stream, sessions,
 )  # fmt: skip
 
 

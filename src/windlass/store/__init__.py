@@ -20,6 +20,8 @@ from windlass.store.catalog.experiments import Experiments
 from windlass.store.catalog.models import Models
 from windlass.store.catalog.node_usage import NodeUsage
 from windlass.store.catalog.nodes import NodeRow, Nodes
+from windlass.store.catalog.run_configurations import RunConfigurations
+from windlass.store.catalog.target_events import TargetEvents
 from windlass.store.catalog.targets import Targets
 from windlass.store.catalog.workspaces import Workspaces
 from windlass.store.db import sqlite_file
@@ -69,10 +71,12 @@ class Store:
         self.workspaces = Workspaces(database)
         self.experiments = Experiments(database)
         self.environments = Environments(database)
+        self.run_configurations = RunConfigurations(database)
         self.models = Models(database)
         self.targets = Targets(database)
         self.attachments = Attachments(database)
         self.connections = Connections(database)
+        self.target_events = TargetEvents(database)
         self.nodes = Nodes(database)
         self.secrets = Secrets(database)
         self.audit = Audit(database)

@@ -55,6 +55,59 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/session": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Show as whom the request was made, by a session or by a token, and what it may do. */
+        get: operations["sessions_show"];
+        put?: never;
+        /** Begin a session of this browser, by a code or by a token. It lasts for two weeks, or as long as its token. */
+        post: operations["sessions_begin"];
+        /** Sign out: the session ends, and its streams. */
+        delete: operations["sessions_end"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/session-codes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Create a code that signs a browser in as the member of the request's token, once and within two minutes. */
+        post: operations["sessions_create_code"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/session/links": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Create a link for a download by the browser itself, which sends the cookie and no header: it is good for a */
+        post: operations["sessions_create_link"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/settings": {
         parameters: {
             query?: never;
@@ -339,7 +392,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Find. */
+        /** The experiments, with counts of their runs. */
         get: operations["experiments_find"];
         put?: never;
         /** The experiment of that name; created if there is none. */
@@ -397,6 +450,23 @@ export interface paths {
         get: operations["targets_kinds"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/workspaces/{workspace}/kinds/{kind}/check": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** What is wrong with a configuration, for a form that is being filled in. Nothing is stored or connected to. */
+        post: operations["targets_check_draft"];
         delete?: never;
         options?: never;
         head?: never;
@@ -559,6 +629,59 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/workspaces/{workspace}/run-columns": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The names of metrics, parameters and tags of the latest 500 runs, of their members and their targets. */
+        get: operations["runs_find"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/workspaces/{workspace}/run-configurations": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List the saved run configurations, by name. */
+        get: operations["run_configurations_find"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/workspaces/{workspace}/run-configurations/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Show. */
+        get: operations["run_configurations_show"];
+        /** Save a run configuration: a run's spec without a snapshot. One of that name is replaced. */
+        put: operations["run_configurations_put"];
+        post?: never;
+        /** Remove. */
+        delete: operations["run_configurations_remove"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/workspaces/{workspace}/runs": {
         parameters: {
             query?: never;
@@ -566,7 +689,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List runs by filters, in pages. `next` is the `cursor` of the next page. */
+        /** List runs by filters, in pages. `next` is the `cursor` of the next page. Archived runs are left out. */
         get: operations["runs_find"];
         put?: never;
         /** Submit a run, or create interactive ones. 200 instead of 201: an earlier request with the same key did so. */
@@ -588,10 +711,11 @@ export interface paths {
         get: operations["runs_show"];
         put?: never;
         post?: never;
-        delete?: never;
+        /** Delete a run that has ended, with its files, logs, metrics and events. Registered models keep their files. */
+        delete: operations["runs_delete"];
         options?: never;
         head?: never;
-        /** Change name, description and tags of a run. Properties can be written once. */
+        /** Change name, description and tags of a run, archive it or restore it. Properties can be written once. */
         patch: operations["runs_describe"];
         trace?: never;
     };
@@ -715,6 +839,40 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/workspaces/{workspace}/runs/{id}/lines": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lines of a text file by number, from 0 on. A negative `first` counts from the end: -1000 for the last ones. */
+        get: operations["lines_read"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/workspaces/{workspace}/runs/{id}/lines/search": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The lines after number `after` that have this text. `next` is the `after` of the next request: null at the end. */
+        get: operations["lines_search"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/workspaces/{workspace}/runs/{id}/metrics": {
         parameters: {
             query?: never;
@@ -740,8 +898,25 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** One scalar series, downsampled so that its minima and maxima stay. */
+        /** One scalar series, downsampled so that its minima and maxima stay. `first` and `last` are indexes of points. */
         get: operations["metrics_thin"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/workspaces/{workspace}/runs/{id}/series": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Several series for charts, each downsampled so that its minima and maxima stay: all of the run, or those named. */
+        get: operations["metrics_thin_many"];
         put?: never;
         post?: never;
         delete?: never;
@@ -872,6 +1047,40 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/workspaces/{workspace}/stream": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Server-sent events of a workspace, for as long as the client is connected: `runs` with the ids of runs that */
+        get: operations["streams_follow"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/workspaces/{workspace}/summary": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Counts of runs and targets, and the runs that should have changed their state by now (`overdue`). */
+        get: operations["workspaces_show"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/workspaces/{workspace}/targets": {
         parameters: {
             query?: never;
@@ -920,6 +1129,23 @@ export interface paths {
         put?: never;
         /** Check whether a run could start on a target now; its inventory is stored. */
         post: operations["targets_check"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/workspaces/{workspace}/targets/{name}/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The latest events of a target, the newest first. `next` is the `before` of the next page, or null. */
+        get: operations["target_events_find"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -1115,6 +1341,8 @@ export interface components {
             pin_confirmed: boolean;
             /** Pin Shown As */
             pin_shown_as: string | null;
+            /** Price Per Hour */
+            price_per_hour: number | null;
             /** Provisioning Message */
             provisioning_message: string;
             /** Provisioning State */
@@ -1188,6 +1416,18 @@ export interface components {
                 [key: string]: string | null;
             } | null;
         };
+        /** CodeView */
+        CodeView: {
+            /** Code */
+            code: string;
+            /**
+             * Expires At
+             * Format: date-time
+             */
+            expires_at: string;
+            /** Url */
+            url: string;
+        };
         /** Collect */
         Collect: {
             /**
@@ -1236,6 +1476,7 @@ export interface components {
             password: string | null;
             /**
              * Private Key
+             * Format: multiline
              * @description A private key that the account accepts; it is kept in the key store.
              * @default null
              */
@@ -1318,8 +1559,25 @@ export interface components {
             /** Runs */
             runs: components["schemas"]["RunView"][];
         };
+        /** CutLine */
+        CutLine: {
+            /** Line */
+            line: number;
+            /** Size */
+            size: number;
+        };
+        /** Deleted */
+        Deleted: {
+            /** Deleted */
+            deleted: string[];
+        };
         /** Describe */
         Describe: {
+            /**
+             * Archived
+             * @default null
+             */
+            archived: boolean | null;
             /**
              * Description
              * @default null
@@ -1394,6 +1652,21 @@ export interface components {
              * @default 1
              */
             workers: number;
+        };
+        /**
+         * Draft
+         * @description A configuration that is being typed. With a name, that is checked too.
+         */
+        Draft: {
+            /** Config */
+            config: {
+                [key: string]: unknown;
+            };
+            /**
+             * Name
+             * @default null
+             */
+            name: string | null;
         };
         /** End */
         End: {
@@ -1602,6 +1875,8 @@ export interface components {
         };
         /** ExperimentView */
         ExperimentView: {
+            /** Active Runs */
+            active_runs: number;
             /** Archived At */
             archived_at: string | null;
             /**
@@ -1609,10 +1884,16 @@ export interface components {
              * Format: date-time
              */
             created_at: string;
+            /** Failed Runs */
+            failed_runs: number;
             /** Id */
             id: string;
+            /** Last Run At */
+            last_run_at: string | null;
             /** Name */
             name: string;
+            /** Runs */
+            runs: number;
             /** Tags */
             tags: {
                 [key: string]: string;
@@ -1622,6 +1903,13 @@ export interface components {
         Experiments: {
             /** Experiments */
             experiments: components["schemas"]["ExperimentView"][];
+        };
+        /** FieldProblem */
+        FieldProblem: {
+            /** Field */
+            field: string;
+            /** Message */
+            message: string;
         };
         /** FileView */
         FileView: {
@@ -1642,6 +1930,19 @@ export interface components {
         Files: {
             /** Files */
             files: components["schemas"]["FileView"][];
+        };
+        /** Found */
+        Found: {
+            /** Attempt */
+            attempt: number;
+            /** Line Count */
+            line_count: number;
+            /** Matches */
+            matches: components["schemas"]["LineMatch"][];
+            /** Next */
+            next: number | null;
+            /** Path */
+            path: string;
         };
         /** GivenToken */
         GivenToken: {
@@ -1763,6 +2064,11 @@ export interface components {
             };
             /** Description */
             description: string;
+            /**
+             * Group
+             * @enum {string}
+             */
+            group: "built-in" | "instances" | "clusters" | "attached" | "serverless";
             /** Has Nodes */
             has_nodes: boolean;
             /** Has Workspace Credential */
@@ -1771,10 +2077,16 @@ export interface components {
             is_attachable: boolean;
             /** Is Managed */
             is_managed: boolean;
+            /** Is Scalable */
+            is_scalable: boolean;
+            /** Is This Computer */
+            is_this_computer: boolean;
             /** Kind */
             kind: string;
             /** Mutable Settings */
             mutable_settings: string[];
+            /** Title */
+            title: string;
         };
         /** Kinds */
         Kinds: {
@@ -1799,14 +2111,61 @@ export interface components {
             /** V */
             v: unknown;
         };
+        /** LineMatch */
+        LineMatch: {
+            /** Line */
+            line: number;
+            /** Text */
+            text: string;
+        };
         /** Lines */
-        Lines: {
+        "Lines-Input": {
             /** Lines */
             lines: components["schemas"]["Line"][];
             /** Offset */
             offset: number;
             /** Writer */
             writer: string;
+        };
+        /** Lines */
+        "Lines-Output": {
+            /** Attempt */
+            attempt: number;
+            /** Cut */
+            cut: components["schemas"]["CutLine"][];
+            /** First */
+            first: number;
+            gap: components["schemas"]["LogGap"] | null;
+            /** Is Complete */
+            is_complete: boolean;
+            /** Line Count */
+            line_count: number;
+            /** Lines */
+            lines: string[];
+            /** Path */
+            path: string;
+            /** Size */
+            size: number;
+        };
+        /** Link */
+        Link: {
+            /** Url */
+            url: string;
+        };
+        /** LinkFor */
+        LinkFor: {
+            /** Path */
+            path: string;
+        };
+        /**
+         * LogGap
+         * @description Bytes that are not kept, since the log reached its limit: they were in this line.
+         */
+        LogGap: {
+            /** Line */
+            line: number;
+            /** Size */
+            size: number;
         };
         /** Manifest */
         Manifest: {
@@ -1977,6 +2336,25 @@ export interface components {
              */
             value: string;
         };
+        /** NewSessionView */
+        NewSessionView: {
+            /** Csrf */
+            csrf: string;
+            /** Expires At */
+            expires_at: string | null;
+            /** Name */
+            name: string;
+            /** Permissions */
+            permissions: string[];
+            /** Role */
+            role: string;
+            /** Server */
+            server: string;
+            /** Version */
+            version: string;
+            /** Workspace */
+            workspace: string | null;
+        };
         /** NewTarget */
         NewTarget: {
             /** Config */
@@ -2081,8 +2459,12 @@ export interface components {
         };
         /** NodeView */
         NodeView: {
+            /** Created At */
+            created_at: string | null;
             /** Id */
             id: string;
+            /** Idle Since */
+            idle_since: string | null;
             /** Message */
             message: string;
             /** Resources */
@@ -2098,6 +2480,26 @@ export interface components {
         Nodes: {
             /** Nodes */
             nodes: components["schemas"]["NodeView"][];
+        };
+        /**
+         * OverdueView
+         * @description A run that should have changed its state by `since`.
+         */
+        OverdueView: {
+            /** Experiment */
+            experiment: string;
+            /** Id */
+            id: string;
+            /** Message */
+            message: string;
+            /** Name */
+            name: string;
+            /**
+             * Since
+             * Format: date-time
+             */
+            since: string;
+            state: components["schemas"]["RunState"];
         };
         /** PlanView */
         PlanView: {
@@ -2365,6 +2767,11 @@ export interface components {
             /** Location */
             location: string;
         };
+        /** Problems */
+        Problems: {
+            /** Problems */
+            problems: components["schemas"]["FieldProblem"][];
+        };
         /** PublicHalf */
         PublicHalf: {
             /** Public */
@@ -2522,6 +2929,273 @@ export interface components {
             /** Resealed */
             resealed: number;
         };
+        /** RunColumns */
+        RunColumns: {
+            /** Members */
+            members: string[];
+            /** Metrics */
+            metrics: string[];
+            /** Parameters */
+            parameters: string[];
+            /** Tags */
+            tags: string[];
+            /** Targets */
+            targets: string[];
+        };
+        /** RunConfiguration */
+        RunConfiguration: {
+            /**
+             * RunSpec
+             * @description What the user asked for. Never changes after submit.
+             */
+            content: {
+                /**
+                 * Arguments
+                 * @default []
+                 */
+                arguments: string[];
+                /**
+                 * Command
+                 * @default []
+                 */
+                command: string[];
+                /** @default null */
+                container: {
+                    /**
+                     * Arguments
+                     * @default []
+                     */
+                    arguments: string[];
+                    /**
+                     * Shared Volumes
+                     * @default true
+                     */
+                    shared_volumes: boolean;
+                    /**
+                     * Shm Size Mb
+                     * @default null
+                     */
+                    shm_size_mb: number | null;
+                } | null;
+                /** Definition */
+                definition?: {
+                    [key: string]: unknown;
+                };
+                /**
+                 * Directories To Watch
+                 * @default [
+                 *       "logs"
+                 *     ]
+                 */
+                directories_to_watch: string[];
+                /** @default null */
+                distribution: {
+                    /**
+                     * Backend
+                     * @default
+                     */
+                    backend: string;
+                    /** Framework */
+                    framework: string;
+                    /**
+                     * Parameter Servers
+                     * @default 0
+                     */
+                    parameter_servers: number;
+                    /**
+                     * Process Count
+                     * @default null
+                     */
+                    process_count: number | null;
+                    /**
+                     * Processes Per Node
+                     * @default 1
+                     */
+                    processes_per_node: number;
+                    /**
+                     * Workers
+                     * @default 1
+                     */
+                    workers: number;
+                } | null;
+                /**
+                 * EnvironmentSpec
+                 * @description Interpreter and packages. With `interpreter`, an existing Python is used; else it is built once per digest.
+                 */
+                environment?: {
+                    /**
+                     * Channels
+                     * @default []
+                     */
+                    channels: string[];
+                    /**
+                     * Conda
+                     * @default []
+                     */
+                    conda: string[];
+                    /**
+                     * Dockerfile
+                     * @default null
+                     */
+                    dockerfile: string | null;
+                    /**
+                     * Image
+                     * @default null
+                     */
+                    image: string | null;
+                    /**
+                     * Interpreter
+                     * @default null
+                     */
+                    interpreter: string | null;
+                    /**
+                     * Name
+                     * @default
+                     */
+                    name: string;
+                    /**
+                     * Pip
+                     * @default []
+                     */
+                    pip: string[];
+                    /**
+                     * Pip Options
+                     * @default []
+                     */
+                    pip_options: string[];
+                    /**
+                     * Python Version
+                     * @default null
+                     */
+                    python_version: string | null;
+                    /**
+                     * Strict
+                     * @default false
+                     */
+                    strict: boolean;
+                    /** Variables */
+                    variables?: {
+                        [key: string]: string;
+                    };
+                    /**
+                     * Version
+                     * @default null
+                     */
+                    version: string | null;
+                };
+                /** Environment Variables */
+                environment_variables?: {
+                    [key: string]: string;
+                };
+                /**
+                 * Grace Seconds
+                 * @default 30
+                 */
+                grace_seconds: number;
+                /**
+                 * Max Run Duration Seconds
+                 * @default null
+                 */
+                max_run_duration_seconds: number | null;
+                /**
+                 * Output Collection
+                 * @default true
+                 */
+                output_collection: boolean;
+                /**
+                 * Priority
+                 * @default 0
+                 */
+                priority: number;
+                /**
+                 * Resources
+                 * @description Resources that a job requests; None means the target's default.
+                 */
+                resources?: {
+                    /**
+                     * Cpus
+                     * @default null
+                     */
+                    cpus: number | null;
+                    /**
+                     * Gpus
+                     * @default null
+                     */
+                    gpus: number | null;
+                    /**
+                     * Memory Mb
+                     * @default null
+                     */
+                    memory_mb: number | null;
+                    /**
+                     * Nodes
+                     * @default null
+                     */
+                    nodes: number | null;
+                };
+                /**
+                 * RetryPolicy
+                 * @description Ends of an attempt after which a run is queued again. Evictions have a count of their own.
+                 */
+                retries?: {
+                    /**
+                     * Count
+                     * @default 0
+                     */
+                    count: number;
+                    /**
+                     * Evictions
+                     * @default 3
+                     */
+                    evictions: number;
+                    /**
+                     * On
+                     * @default [
+                     *       "node-loss"
+                     *     ]
+                     */
+                    on: string[];
+                };
+                /**
+                 * Script
+                 * @default null
+                 */
+                script: string | null;
+                /**
+                 * Secrets
+                 * @default []
+                 */
+                secrets: string[];
+                /**
+                 * Snapshot
+                 * @default null
+                 */
+                snapshot: string | null;
+                /**
+                 * Target
+                 * @default local
+                 */
+                target: string;
+            };
+        };
+        /** RunConfigurationList */
+        RunConfigurationList: {
+            /** Run Configurations */
+            run_configurations: components["schemas"]["RunConfigurationView"][];
+        };
+        /** RunConfigurationView */
+        RunConfigurationView: {
+            /**
+             * Changed At
+             * Format: date-time
+             */
+            changed_at: string;
+            /** Changed By */
+            changed_by: string;
+            content: components["schemas"]["RunSpec"];
+            /** Name */
+            name: string;
+        };
         /** RunCost */
         RunCost: {
             /** Cost */
@@ -2538,6 +3212,8 @@ export interface components {
             /** Run */
             run: string;
             state: components["schemas"]["RunState"];
+            /** Submitted By */
+            submitted_by: string;
             /** Target */
             target: string;
         };
@@ -2545,6 +3221,10 @@ export interface components {
         RunDetails: {
             /** Allocation */
             allocation: components["schemas"]["ShareView"][];
+            /** Archived At */
+            archived_at: string | null;
+            /** Arguments */
+            arguments?: string[];
             /** Attempt */
             attempt: number;
             /** Attempts */
@@ -2592,6 +3272,8 @@ export interface components {
             reason: components["schemas"]["Reason"] | null;
             /** Root */
             root: string | null;
+            /** Script */
+            script?: string;
             /** Signal */
             signal: number | null;
             /** Snapshot */
@@ -2755,6 +3437,10 @@ export interface components {
         RunState: "NotStarted" | "Queued" | "Starting" | "Provisioning" | "Preparing" | "Running" | "Finalizing" | "NotResponding" | "Completed" | "Failed" | "Canceled";
         /** RunView */
         RunView: {
+            /** Archived At */
+            archived_at: string | null;
+            /** Arguments */
+            arguments?: string[];
             /** Attempt */
             attempt: number;
             /**
@@ -2796,6 +3482,8 @@ export interface components {
             reason: components["schemas"]["Reason"] | null;
             /** Root */
             root: string | null;
+            /** Script */
+            script?: string;
             /** Signal */
             signal: number | null;
             /** Snapshot */
@@ -2894,6 +3582,23 @@ export interface components {
             /** Values */
             values: components["schemas"]["Value"][];
         };
+        /** SessionView */
+        SessionView: {
+            /** Expires At */
+            expires_at: string | null;
+            /** Name */
+            name: string;
+            /** Permissions */
+            permissions: string[];
+            /** Role */
+            role: string;
+            /** Server */
+            server: string;
+            /** Version */
+            version: string;
+            /** Workspace */
+            workspace: string | null;
+        };
         /** SettingsChange */
         SettingsChange: {
             /**
@@ -2962,6 +3667,19 @@ export interface components {
             memory_mb: number;
             /** Node */
             node: string;
+        };
+        /** SignIn */
+        SignIn: {
+            /**
+             * Code
+             * @default null
+             */
+            code: string | null;
+            /**
+             * Token
+             * @default null
+             */
+            token: string | null;
         };
         /** SnapshotFileView */
         SnapshotFileView: {
@@ -3299,6 +4017,26 @@ export interface components {
              */
             type: string;
         };
+        /** Summary */
+        Summary: {
+            /** Active Runs */
+            active_runs: number;
+            /** Overdue */
+            overdue: components["schemas"]["OverdueView"][];
+            /** Queued Runs */
+            queued_runs: number;
+            /** Runs */
+            runs: {
+                [key: string]: number;
+            };
+            target_health: components["schemas"]["TargetHealth"];
+            /** Targets */
+            targets: number;
+            /** Url */
+            url: string;
+            /** Version */
+            version: string;
+        };
         /** TargetChange */
         TargetChange: {
             /**
@@ -3330,6 +4068,43 @@ export interface components {
             vm_priority: string | null;
             /** Vm Size */
             vm_size: string | null;
+        };
+        /** TargetEventPage */
+        TargetEventPage: {
+            /** Events */
+            events: components["schemas"]["TargetEventView"][];
+            /** Next */
+            next: number | null;
+        };
+        /** TargetEventView */
+        TargetEventView: {
+            /**
+             * At
+             * Format: date-time
+             */
+            at: string;
+            /** Kind */
+            kind: string;
+            /** Message */
+            message: string;
+            /** Number */
+            number: number;
+        };
+        /**
+         * TargetHealth
+         * @description How many targets are in which condition. Each target is counted once.
+         */
+        TargetHealth: {
+            /** Changing */
+            changing: number;
+            /** Failed */
+            failed: number;
+            /** Problem */
+            problem: number;
+            /** Quarantined */
+            quarantined: number;
+            /** Ready */
+            ready: number;
         };
         /** TargetView */
         TargetView: {
@@ -3370,6 +4145,8 @@ export interface components {
             pin_confirmed: boolean;
             /** Pin Shown As */
             pin_shown_as: string | null;
+            /** Price Per Hour */
+            price_per_hour: number | null;
             /** Provisioning Message */
             provisioning_message: string;
             /** Provisioning State */
@@ -3390,10 +4167,17 @@ export interface components {
         Thinned: {
             /** Count */
             count: number;
+            /** Kind */
+            kind: string;
             /** Name */
             name: string;
             /** Points */
             points: (number | null)[][];
+        };
+        /** ThinnedSeries */
+        ThinnedSeries: {
+            /** Series */
+            series: components["schemas"]["Thinned"][];
         };
         /** TokenList */
         TokenList: {
@@ -3528,6 +4312,8 @@ export interface components {
             family: string;
             /** Gpus */
             gpus: number;
+            /** Low Priority Price */
+            low_priority_price: number | null;
             /** Memory Gb */
             memory_gb: number;
             /** Name */
@@ -3780,6 +4566,475 @@ export interface operations {
             };
             /** @description The token does not allow this, or the request is not meant for this server. */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description Too many wrong tokens; slow down. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description A bug; the server's log has the details. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The target or the database does not answer; try again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+        };
+    };
+    sessions_show: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Show as whom the request was made, by a session or by a token, and what it may do. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SessionView"];
+                };
+            };
+            /** @description The request is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description There is no valid token. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The token does not allow this, or the request is not meant for this server. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description Too many wrong tokens; slow down. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description A bug; the server's log has the details. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The target or the database does not answer; try again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+        };
+    };
+    sessions_begin: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SignIn"];
+            };
+        };
+        responses: {
+            /**
+             * @description Begin a session of this browser, by a code or by a token. It lasts for two weeks, or as long as its token.
+             *
+             *     The response sets a cookie that no script can read. Each request with the cookie needs `csrf` in the header
+             *     `X-Windlass-Session`, and an Origin unless it is a GET.
+             */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NewSessionView"];
+                };
+            };
+            /** @description The request is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description There is no valid token. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The token does not allow this, or the request is not meant for this server. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The body came too slowly. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The body is larger than the limit. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The body is not of the kind that this takes. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description Too many wrong tokens; slow down. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description A bug; the server's log has the details. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The target or the database does not answer; try again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The server's disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+        };
+    };
+    sessions_end: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Sign out: the session ends, and its streams. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description The request is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description There is no valid token. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The token does not allow this, or the request is not meant for this server. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description Too many wrong tokens; slow down. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description A bug; the server's log has the details. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The target or the database does not answer; try again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The server's disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+        };
+    };
+    sessions_create_code: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /**
+             * @description Create a code that signs a browser in as the member of the request's token, once and within two minutes.
+             *
+             *     `url` is the studio's page that does it. A session cannot create codes: it would outlive itself.
+             */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CodeView"];
+                };
+            };
+            /** @description The request is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description There is no valid token. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The token does not allow this, or the request is not meant for this server. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description Too many wrong tokens; slow down. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description A bug; the server's log has the details. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The target or the database does not answer; try again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The server's disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+        };
+    };
+    sessions_create_link: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["LinkFor"];
+            };
+        };
+        responses: {
+            /**
+             * @description Create a link for a download by the browser itself, which sends the cookie and no header: it is good for a
+             *     minute, for GET of that path and query, in the browser of this session.
+             */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Link"];
+                };
+            };
+            /** @description The request is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description There is no valid token. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The token does not allow this, or the request is not meant for this server. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The body came too slowly. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The body is larger than the limit. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The body is not of the kind that this takes. */
+            415: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -5829,7 +7084,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Find. */
+            /** @description The experiments, with counts of their runs. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6458,6 +7713,132 @@ export interface operations {
             };
             /** @description There is no such thing, or the token is not for it. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description Too many wrong tokens; slow down. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description A bug; the server's log has the details. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The target or the database does not answer; try again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+        };
+    };
+    targets_check_draft: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                workspace: string;
+                kind: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Draft"];
+            };
+        };
+        responses: {
+            /** @description What is wrong with a configuration, for a form that is being filled in. Nothing is stored or connected to. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problems"];
+                };
+            };
+            /** @description The request is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description There is no valid token. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The token does not allow this, or the request is not meant for this server. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description There is no such thing, or the token is not for it. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The body came too slowly. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The body is larger than the limit. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The body is not of the kind that this takes. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The target cannot do that. */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -7855,10 +9236,471 @@ export interface operations {
         parameters: {
             query?: {
                 experiment?: string;
+            };
+            header?: never;
+            path: {
+                workspace: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The names of metrics, parameters and tags of the latest 500 runs, of their members and their targets. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunColumns"];
+                };
+            };
+            /** @description The request is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description There is no valid token. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The token does not allow this, or the request is not meant for this server. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description There is no such thing, or the token is not for it. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description Too many wrong tokens; slow down. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description A bug; the server's log has the details. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The target or the database does not answer; try again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+        };
+    };
+    run_configurations_find: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                workspace: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description List the saved run configurations, by name. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunConfigurationList"];
+                };
+            };
+            /** @description The request is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description There is no valid token. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The token does not allow this, or the request is not meant for this server. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description There is no such thing, or the token is not for it. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description Too many wrong tokens; slow down. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description A bug; the server's log has the details. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The target or the database does not answer; try again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+        };
+    };
+    run_configurations_show: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                workspace: string;
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Show. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunConfigurationView"];
+                };
+            };
+            /** @description The request is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description There is no valid token. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The token does not allow this, or the request is not meant for this server. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description There is no such thing, or the token is not for it. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description Too many wrong tokens; slow down. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description A bug; the server's log has the details. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The target or the database does not answer; try again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+        };
+    };
+    run_configurations_put: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                workspace: string;
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RunConfiguration"];
+            };
+        };
+        responses: {
+            /** @description Save a run configuration: a run's spec without a snapshot. One of that name is replaced. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunConfigurationView"];
+                };
+            };
+            /** @description The request is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description There is no valid token. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The token does not allow this, or the request is not meant for this server. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description There is no such thing, or the token is not for it. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The body came too slowly. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The body is larger than the limit. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The body is not of the kind that this takes. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description Too many wrong tokens; slow down. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description A bug; the server's log has the details. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The target or the database does not answer; try again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+        };
+    };
+    run_configurations_remove: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                workspace: string;
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Remove. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description The request is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description There is no valid token. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The token does not allow this, or the request is not meant for this server. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description There is no such thing, or the token is not for it. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description Too many wrong tokens; slow down. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description A bug; the server's log has the details. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The target or the database does not answer; try again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+        };
+    };
+    runs_find: {
+        parameters: {
+            query?: {
+                experiment?: string;
                 state?: string[];
                 type?: string;
                 parent?: string;
                 target?: string;
+                submitted_by?: string[];
+                archived?: "no" | "only" | "all";
                 tag?: string[];
                 property?: string[];
                 where?: string[];
@@ -7867,6 +9709,7 @@ export interface operations {
                 search?: string;
                 sort?: string;
                 metrics?: string[];
+                arguments?: boolean;
                 limit?: number;
                 cursor?: string;
             };
@@ -7878,13 +9721,13 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description List runs by filters, in pages. `next` is the `cursor` of the next page. */
+            /** @description List runs by filters, in pages. `next` is the `cursor` of the next page. Archived runs are left out. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["RunPage"];
+                    "application/json": components["schemas"]["RunColumns"];
                 };
             };
             /** @description The request is invalid. */
@@ -8201,6 +10044,107 @@ export interface operations {
             };
         };
     };
+    runs_delete: {
+        parameters: {
+            query?: {
+                children?: boolean;
+            };
+            header?: never;
+            path: {
+                workspace: string;
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /**
+             * @description Delete a run that has ended, with its files, logs, metrics and events. Registered models keep their files.
+             *
+             *     With `children`, all runs below it are deleted too; without, a run that has some is refused.
+             */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Deleted"];
+                };
+            };
+            /** @description The request is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description There is no valid token. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The token does not allow this, or the request is not meant for this server. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description There is no such thing, or the token is not for it. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description It exists already, or is not in the state that this needs. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description Too many wrong tokens; slow down. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description A bug; the server's log has the details. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The target or the database does not answer; try again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+        };
+    };
     runs_describe: {
         parameters: {
             query?: never;
@@ -8217,7 +10161,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Change name, description and tags of a run. Properties can be written once. */
+            /** @description Change name, description and tags of a run, archive it or restore it. Properties can be written once. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -9137,6 +11081,199 @@ export interface operations {
             };
         };
     };
+    lines_read: {
+        parameters: {
+            query: {
+                path: string;
+                first?: number;
+                limit?: number;
+                attempt?: number;
+            };
+            header?: never;
+            path: {
+                workspace: string;
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /**
+             * @description Lines of a text file by number, from 0 on. A negative `first` counts from the end: -1000 for the last ones.
+             *
+             *     `attempt` is one of the run's attempts, 0 for the current one. A line is text up to a line feed: carriage returns
+             *     in it stay. The last line may be incomplete, and goes on later.
+             */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Lines-Output"];
+                };
+            };
+            /** @description The request is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description There is no valid token. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The token does not allow this, or the request is not meant for this server. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description There is no such thing, or the token is not for it. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description Too many wrong tokens; slow down. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description A bug; the server's log has the details. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The target or the database does not answer; try again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+        };
+    };
+    lines_search: {
+        parameters: {
+            query: {
+                path: string;
+                text: string;
+                after?: number;
+                limit?: number;
+                ignore_case?: boolean;
+                attempt?: number;
+            };
+            header?: never;
+            path: {
+                workspace: string;
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /**
+             * @description The lines after number `after` that have this text. `next` is the `after` of the next request: null at the end.
+             *
+             *     A request looks through a part of a large file, so there may be a `next` without matches.
+             */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Found"];
+                };
+            };
+            /** @description The request is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description There is no valid token. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The token does not allow this, or the request is not meant for this server. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description There is no such thing, or the token is not for it. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description Too many wrong tokens; slow down. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description A bug; the server's log has the details. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The target or the database does not answer; try again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+        };
+    };
     metrics_read: {
         parameters: {
             query?: {
@@ -9238,7 +11375,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["Lines"];
+                "application/json": components["schemas"]["Lines-Input"];
             };
         };
         responses: {
@@ -9365,6 +11502,8 @@ export interface operations {
         parameters: {
             query?: {
                 max_points?: number;
+                first?: number;
+                last?: number;
             };
             header?: never;
             path: {
@@ -9376,13 +11515,108 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description One scalar series, downsampled so that its minima and maxima stay. */
+            /** @description One scalar series, downsampled so that its minima and maxima stay. `first` and `last` are indexes of points. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Thinned"];
+                };
+            };
+            /** @description The request is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description There is no valid token. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The token does not allow this, or the request is not meant for this server. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description There is no such thing, or the token is not for it. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description Too many wrong tokens; slow down. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description A bug; the server's log has the details. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The target or the database does not answer; try again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+        };
+    };
+    metrics_thin_many: {
+        parameters: {
+            query?: {
+                name?: string[];
+                max_points?: number;
+                first?: number;
+                last?: number;
+            };
+            header?: never;
+            path: {
+                workspace: string;
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /**
+             * @description Several series for charts, each downsampled so that its minima and maxima stay: all of the run, or those named.
+             *
+             *     Names without a series are left out.
+             */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ThinnedSeries"];
                 };
             };
             /** @description The request is invalid. */
@@ -10482,6 +12716,182 @@ export interface operations {
             };
         };
     };
+    streams_follow: {
+        parameters: {
+            query?: {
+                after?: string;
+            };
+            header?: never;
+            path: {
+                workspace: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /**
+             * @description Server-sent events of a workspace, for as long as the client is connected: `runs` with the ids of runs that
+             *     changed, were made or deleted (null: any may have), and `targets` when what is shown of them changed. Read again
+             *     what you show. `after` is the id of the last event: the stream continues there.
+             */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": string;
+                };
+            };
+            /** @description The request is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description There is no valid token. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The token does not allow this, or the request is not meant for this server. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description There is no such thing, or the token is not for it. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description Too many wrong tokens; slow down. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description A bug; the server's log has the details. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The target or the database does not answer; try again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+        };
+    };
+    workspaces_show: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                workspace: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Counts of runs and targets, and the runs that should have changed their state by now (`overdue`). */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WorkspaceView"];
+                };
+            };
+            /** @description The request is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description There is no valid token. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The token does not allow this, or the request is not meant for this server. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description There is no such thing, or the token is not for it. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description Too many wrong tokens; slow down. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description A bug; the server's log has the details. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The target or the database does not answer; try again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+        };
+    };
     targets_find: {
         parameters: {
             query?: never;
@@ -11122,6 +13532,99 @@ export interface operations {
             };
             /** @description The target refused. */
             502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The target or the database does not answer; try again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+        };
+    };
+    target_events_find: {
+        parameters: {
+            query?: {
+                before?: number;
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                workspace: string;
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /**
+             * @description The latest events of a target, the newest first. `next` is the `before` of the next page, or null.
+             *
+             *     Those of a removed target can be read for 30 days.
+             */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TargetEventPage"];
+                };
+            };
+            /** @description The request is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description There is no valid token. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The token does not allow this, or the request is not meant for this server. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description There is no such thing, or the token is not for it. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description Too many wrong tokens; slow down. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description A bug; the server's log has the details. */
+            500: {
                 headers: {
                     [name: string]: unknown;
                 };

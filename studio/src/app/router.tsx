@@ -8,9 +8,10 @@ import {
   redirect,
 } from "@tanstack/react-router";
 
-import { basePath } from "@/api/client";
+import { basePath, sessionToken } from "@/api/client";
 import { queryClient, workspaces } from "@/api/queries";
 import { session } from "@/api/session";
+import { parseSearch, type Search, writeSearch } from "@/lib/search";
 import { NotFound, PageError } from "./errors";
 import { Shell } from "./shell";
 
@@ -37,6 +38,7 @@ const start = createRoute({
 
 /** Goes to the sign-in page when there is no session. */
 async function signedIn(next: string): Promise<void> {
+  if (!sessionToken.get()) throw redirect({ to: "/signin", search: { next } });
   try {
     await queryClient.ensureQueryData(session());
   } catch (error) {
@@ -53,16 +55,8 @@ const workspace = createRoute({
   errorComponent: PageError,
 });
 
-type Filters = Record<string, string | string[] | undefined>;
-
 /** The search of pages with filters: texts and lists of texts, as they stand. */
-function filters(search: Record<string, unknown>): Filters {
-  const entries = Object.entries(search).map(([key, value]): [string, string | string[] | undefined] => [
-    key,
-    Array.isArray(value) ? value.map(String) : value === undefined || value === "" ? undefined : String(value),
-  ]);
-  return Object.fromEntries(entries.filter(([, value]) => value !== undefined));
-}
+const filters = (search: Record<string, unknown>): Search => search as Search;
 
 const page = <const Path extends string>(path: Path, component: ReturnType<typeof lazyRouteComponent>) =>
   createRoute({ getParentRoute: () => workspace, path, component, validateSearch: filters, errorComponent: PageError });
@@ -93,6 +87,8 @@ const pages = [
 export const router = createRouter({
   routeTree: root.addChildren([start, signIn, workspace.addChildren(pages)]),
   basepath: basePath,
+  parseSearch,
+  stringifySearch: writeSearch,
   defaultPreload: "intent",
   defaultPreloadStaleTime: 0,
   defaultErrorComponent: PageError,

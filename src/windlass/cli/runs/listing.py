@@ -37,7 +37,9 @@ _METRIC = re.compile(r"-?metric\.(.+?)\s*(?:[<>=!]+\s*[^<>=!\s]+\s*)?\Z")
 @click.option("-w", "--where", multiple=True, metavar="'metric.NAME<VALUE'",
               help="Only runs whose last value of a metric fits: < <= > >= = !=. Repeatable.")  # fmt: skip
 @click.option("--mine", is_flag=True, help="Only runs that you submitted.")
-@click.option("--by", "members", multiple=True, metavar="NAME", help="Only runs that this member submitted. Repeatable.")
+@click.option(
+    "--by", "members", multiple=True, metavar="NAME", help="Only runs that this member submitted. Repeatable."
+)
 @click.option("--search", metavar="TEXT", help="Only runs with this text in id, name, experiment, arguments or tags.")
 @click.option("--since", metavar="TIME", help="Only runs submitted since then: 30m, 3h, 2d (ago), 2026-01-31, or "
               "2026-01-31T12:00:00Z.")  # fmt: skip

@@ -17,8 +17,12 @@ def submit(context: CommandContext, values: dict[str, Any]) -> int:
     """Submit a run, and watch it unless it is detached. `values` are the options of options.py."""
     request = Request(context, values)
     if values["dry_run"]:
-        return _print_plan(context, request.plan())
-    run = request.send()
+        return print_plan(context, request.plan())
+    return show_run(context, request.send(), values)
+
+
+def show_run(context: CommandContext, run: Run, values: dict[str, Any]) -> int:
+    """Print the id of a detached run, or watch the run; `values` are the options."""
     if values["detach"]:
         return _print_run(context, run)
     return _RunWatcher(context, run, values["quiet"]).watch()
@@ -29,7 +33,7 @@ def watch_run(context: CommandContext, run: Run) -> int:
     return _RunWatcher(context, run, quiet=False).watch()
 
 
-def _print_plan(context: CommandContext, plan: dict[str, Any]) -> int:
+def print_plan(context: CommandContext, plan: dict[str, Any]) -> int:
     if context.json:
         context.terminal.json(plan)
     else:

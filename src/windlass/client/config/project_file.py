@@ -16,8 +16,8 @@ from windlass.core.errors import InvalidRequest
 
 FILE = os.path.join(".windlass", "project.toml")
 RESOURCES = ("nodes", "cpus", "memory", "gpus")
-_FILES = ("env_file", "variables_file")
-_TEXTS = ("workspace", "experiment", "target", "environment", *_FILES)
+FILES = ("env_file", "variables_file")
+_TEXTS = ("workspace", "experiment", "target", "environment", *FILES)
 KEYS = (*_TEXTS, "resources")
 
 
@@ -70,7 +70,7 @@ def read(path: str) -> Project:
             raise UserErrorException(f"{path}: {key} is a text, not {values[key]!r:.60}.", f'{key} = "..."')
     _check(path, values)
     folder = os.path.dirname(os.path.dirname(path))
-    return Project(path, {**values, **{key: _inside(path, folder, key, values[key]) for key in _FILES if key in values}})
+    return Project(path, {**values, **{key: _inside(path, folder, key, values[key]) for key in FILES if key in values}})
 
 
 def _parse(path: str) -> Dict[str, Any]:

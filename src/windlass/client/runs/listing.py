@@ -34,7 +34,9 @@ def find(
     return _pages(workspace, {**query, **_filters(workspace, **filters)})
 
 
-def in_workspace(workspace: Workspace, status: str | None, tags: Any, parent: str | None, **filters: Any) -> Iterator[Run]:
+def in_workspace(
+    workspace: Workspace, status: str | None, tags: Any, parent: str | None, **filters: Any
+) -> Iterator[Run]:
     query = {**_query(None, tags, None, status), "parent": parent}
     return _pages(workspace, {**query, **_filters(workspace, **filters)})
 

@@ -6,9 +6,9 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from windlass.client import names
+from windlass.client.config import project_file
 from windlass.client.exceptions import UserErrorException, WorkspaceExists, WorkspaceNotFound
 from windlass.client.unsupported import not_provided
-from windlass.client.config import project_file
 from windlass.client.workspace import config_file
 from windlass.client.workspace.config_file import WorkspaceReference
 from windlass.core.errors import AlreadyExists, NotFound

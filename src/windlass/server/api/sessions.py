@@ -71,7 +71,7 @@ def create_code(request: ApiRequest) -> Response:
 
     `url` is the studio's page that does it. A session cannot create codes: it would outlive itself.
     """
-    if request.session is not None:
+    if request.browser_session is not None:
         raise Denied("A session creates no codes.", "Type `windlass studio`, or sign in with your token.")
     code, expires_at = request.context.store.sessions.create_code(bearer_token(request), CODE_LIFETIME)
     url = f"{request.context.url}/signin#code={code}"
@@ -102,7 +102,7 @@ async def begin(request: ApiRequest, body: SignIn) -> Response:
 @route("GET", "/session", "api.read", answers=SessionView)
 def show(request: ApiRequest) -> Response:
     """Show as whom the request was made, by a session or by a token, and what it may do."""
-    return json_response(_view(request, request.principal, request.session))
+    return json_response(_view(request, request.principal, request.browser_session))
 
 
 @route("DELETE", "/session", "api.read", status=204, errors=(507,))
@@ -124,9 +124,9 @@ def create_link(request: ApiRequest, body: LinkFor) -> Response:
 
 
 def _session(request: ApiRequest) -> BrowserSession:
-    if request.session is None:
+    if request.browser_session is None:
         raise InvalidRequest("This is for the session of a browser, and the request came with a token.")
-    return request.session
+    return request.browser_session
 
 
 def _view(request: ApiRequest, principal: Principal, session: BrowserSession | None) -> SessionView:

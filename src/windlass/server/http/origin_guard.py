@@ -15,8 +15,10 @@ from windlass.core.errors import Denied, InvalidRequest
 from windlass.server.http.errors import WrongMedia, error_response
 from windlass.server.settings import Settings
 
-_ONCE = (b"authorization", b"content-length", b"content-type", b"host", b"idempotency-key", b"origin", b"range")
-_ONCE += (b"x-windlass-session",)
+_ONCE = (
+    b"authorization", b"content-length", b"content-type", b"host", b"idempotency-key", b"origin", b"range",
+    b"x-windlass-session",
+)  # fmt: skip
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 _HEADERS = (
     (b"x-content-type-options", b"nosniff"),

@@ -42,7 +42,7 @@ class ApiRequest(Request):
         self.permission = permission
         self._kept_free = kept_free
         self.principal: Principal = ANONYMOUS
-        self.session: BrowserSession | None = None  # if it came with a cookie
+        self.browser_session: BrowserSession | None = None  # if it came with a cookie
         self.raw = b""
         self.value: Any = None
 

@@ -37,9 +37,9 @@ class Authenticator:
             return
         cookie = self._cookie(request)
         if cookie:
-            request.session = await self._session(cookie, request.address)
-            self.sessions.check_intent(request, request.session)
-            request.principal = request.session.principal
+            request.browser_session = await self._session(cookie, request.address)
+            self.sessions.check_intent(request, request.browser_session)
+            request.principal = request.browser_session.principal
         else:
             request.principal = await self._principal(bearer_token(request), request.address)
         request.state.slot.authenticate()
@@ -92,10 +92,12 @@ class Authenticator:
         return "" if "authorization" in request.headers else request.cookies.get(self.sessions.cookie_name, "")
 
     async def _principal(self, secret: str, address: str) -> Principal:
-        return self._tokens.cached(secret) or await self._in_thread(address, self._tokens.lookup, secret)
+        known = self._tokens.cached(secret)
+        return known if known is not None else await self._in_thread(address, self._tokens.lookup, secret)
 
     async def _session(self, secret: str, address: str) -> BrowserSession:
-        return self.sessions.cached(secret) or await self._in_thread(address, self.sessions.lookup, secret)
+        known = self.sessions.cached(secret)
+        return known if known is not None else await self._in_thread(address, self.sessions.lookup, secret)
 
     async def _in_thread(self, address: str, lookup: Callable[[str, str], T], secret: str) -> T:
         pool = self.threads.suspects if self._tokens.wrong.is_suspect(address) else self.threads.requests

@@ -58,8 +58,7 @@ def with_changes(
     """
     if archived and not run.is_final:
         raise Conflict(
-            f"Run {run.id} is {run.status}: only runs that have ended can be archived.",
-            "Cancel it, or wait for its end.",
+            f"Run {run.id} is {run.status}: only a run that has ended can be archived.", "Cancel it, or wait."
         )
     fixed = {clean(key): clean(value) for key, value in (properties or {}).items()}
     for key, value in fixed.items():

@@ -75,6 +75,7 @@ export function SignInPage() {
               value={token}
               onChange={(event) => setToken(event.currentTarget.value)}
               autoComplete="off"
+              withAsterisk={false}
               required
             />
             <Button type="submit" size="sm" loading={enter.isPending} disabled={!token.trim()}>

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, NotRequired
 
 from pydantic import AfterValidator, ConfigDict, Field, with_config
@@ -27,6 +27,8 @@ MetricName = Annotated[str, Field(min_length=1, max_length=names.MAX_METRIC_NAME
 # A client's writer and a script's file count apart: lines and bytes.
 CLIENT = "client:"
 AT_ONCE = 20_000
+MaxPoints = Annotated[int, Field(ge=4, le=100_000)]
+Index = Annotated[int, Field(ge=0, lt=1 << 53)]
 
 
 @with_config(ConfigDict(extra="forbid", strict=True))
@@ -78,8 +80,13 @@ class AllSeries(TypedDict):
 
 class Thinned(TypedDict):
     name: str
+    kind: str
     count: int
-    points: list[list[float | None]]  # index, step, time, value
+    points: list[list[float | None]]  # index, step, time, value; none of series that are not of numbers
+
+
+class ThinnedSeries(TypedDict):
+    series: list[Thinned]
 
 
 @route("POST", f"{RUNS}/{{id}}/metrics", "runs.write", answers=Next, errors=(404, 409, 413, 507), body_type="metrics")
@@ -131,16 +138,47 @@ def thin(
     workspace: WorkspaceName,
     id: RunId,
     name: MetricName,
-    max_points: Annotated[int, Field(ge=4, le=100_000)] = 1000,
+    max_points: MaxPoints = 1000,
+    first: Index = 0,
+    last: Index | None = None,
 ) -> Response:
-    """One scalar series, downsampled so that its minima and maxima stay."""
+    """One scalar series, downsampled so that its minima and maxima stay. `first` and `last` are indexes of points."""
     request.run(id)
-    metrics = request.context.store.metrics
-    count = metrics.counts(id).get(name)
-    if count is None:
+    found = _thinned(request.context.store.metrics, id, [name], max_points, first, last)
+    if not found:
         raise NotFound(f"Run {id} has no metric {name!r}.", f"`windlass metrics {id}` lists those that it has.")
-    points = [[i, step, time, _finite(value)] for i, step, time, value in metrics.downsample(id, name, max_points)]
-    return json_response({"name": name, "count": count, "points": points})
+    return json_response(found[0])
+
+
+@route("GET", f"{RUNS}/{{id}}/series", "runs.read", answers=ThinnedSeries, errors=(404,))
+def thin_many(
+    request: ApiRequest,
+    workspace: WorkspaceName,
+    id: RunId,
+    name: Annotated[tuple[MetricName, ...], Field(max_length=100)] = (),
+    max_points: MaxPoints = 1000,
+    first: Index = 0,
+    last: Index | None = None,
+) -> Response:
+    """Several series for charts, each downsampled so that its minima and maxima stay: all of the run, or those named.
+
+    Names without a series are left out.
+    """
+    request.run(id)
+    found = _thinned(request.context.store.metrics, id, name or None, max_points, first, last)
+    return json_response({"series": found})
+
+
+def _thinned(
+    metrics: Metrics, run_id: str, names: Sequence[str] | None, max_points: int, first: int, last: int | None
+) -> list[Thinned]:
+    counts = metrics.counts(run_id)
+    found: list[Thinned] = []
+    for name, series in metrics.summaries(run_id, names).items():
+        points = metrics.downsample(run_id, name, max_points) if series.kind == SCALAR else []
+        shown = [[i, step, time, _finite(value)] for i, step, time, value in points]
+        found.append({"name": name, "kind": series.kind, "count": counts[name], "points": shown})
+    return found
 
 
 def _series(series: Series) -> dict[str, Any]:
