@@ -42,7 +42,7 @@ class Summary(TypedDict):
 
 
 @route("GET", "/workspaces/{workspace}/summary", "workspace.read", answers=Summary)
-def show(request: ApiRequest, workspace: WorkspaceName) -> Response:
+def summarize(request: ApiRequest, workspace: WorkspaceName) -> Response:
     """Counts of runs and targets, and the runs that should have changed their state by now (`overdue`)."""
     context = request.context
     store = context.store

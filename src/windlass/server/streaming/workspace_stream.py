@@ -127,7 +127,7 @@ class WorkspaceCursor:
 
 
 @route("GET", "/workspaces/{workspace}/stream", "runs.read", answers="text/event-stream")
-async def follow(
+async def follow_workspace(
     request: ApiRequest, workspace: WorkspaceName, after: Annotated[str, Field(max_length=200)] = ""
 ) -> Response:
     """Server-sent events of a workspace, for as long as the client is connected: `runs` with the ids of runs that

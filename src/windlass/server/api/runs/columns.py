@@ -23,6 +23,6 @@ class RunColumns(TypedDict):
 
 
 @route("GET", "/workspaces/{workspace}/run-columns", "runs.read", answers=RunColumns)
-def find(request: ApiRequest, workspace: WorkspaceName, experiment: Text | None = None) -> Response:
+def columns(request: ApiRequest, workspace: WorkspaceName, experiment: Text | None = None) -> Response:
     """The names of metrics, parameters and tags of the latest 500 runs, of their members and their targets."""
     return json_response(dataclasses.asdict(request.context.store.runs.columns(workspace, experiment)))
