@@ -13,6 +13,7 @@ from starlette.types import ASGIApp
 from windlass.server.api import (
     audit,
     blobs,
+    channels,
     environments,
     experiments,
     models,
@@ -47,9 +48,9 @@ if TYPE_CHECKING:
 
 # Imported for the routes that they declare.
 ROUTE_MODULES = (
-    attachments, audit, blobs, clusters, columns, connections, cost, deletion, environments, events, experiments, files,
-    retention, tokens, server, kinds, lines, metrics, models, quotas, history, run_configurations, secrets, run_stream,
-    submit, summary, targets, workspaces, workspace_stream, sessions,
+    attachments, audit, blobs, channels, clusters, columns, connections, cost, deletion, environments, events,
+    experiments, files, retention, tokens, server, kinds, lines, metrics, models, quotas, history, run_configurations,
+    secrets, run_stream, submit, summary, targets, workspaces, workspace_stream, sessions,
 )  # fmt: skip
 
 
@@ -59,6 +60,7 @@ def build_app(context: Context) -> ASGIApp:
         context.event_bus.attach(asyncio.get_running_loop())
         yield
         context.event_bus.close()
+        await asyncio.to_thread(context.channels.close_all)
         await asyncio.to_thread(authenticator.threads.close)  # the loop still reads for uploads
 
     authenticator = Authenticator(context)
