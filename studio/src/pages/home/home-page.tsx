@@ -59,12 +59,6 @@ export function HomePage() {
               empty="No run waits."
             />
           </Section>
-        </Stack>
-        <Stack gap="md" miw={0}>
-          <Section title="Targets" actions={<More to={`${home}/compute`} />}>
-            <TargetRows workspace={workspace} />
-          </Section>
-          <IdleCost workspace={workspace} />
           <Section title="Latest failures" actions={<More to={`${home}/runs`} search={{ state: ["Failed"] }} />}>
             <RunRows
               workspace={workspace}
@@ -75,6 +69,12 @@ export function HomePage() {
               empty="No run has failed."
             />
           </Section>
+        </Stack>
+        <Stack gap="md" miw={0}>
+          <Section title="Targets" actions={<More to={`${home}/compute`} />}>
+            <TargetRows workspace={workspace} />
+          </Section>
+          <IdleCost workspace={workspace} />
         </Stack>
       </SimpleGrid>
     </Page>
