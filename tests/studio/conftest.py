@@ -16,7 +16,6 @@ from typing import Any, Protocol
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests import server_process
 from tests.studio.browser import DESKTOP, PATIENCE_MS, Studio, Watch, chromium
 
 expect.set_options(timeout=PATIENCE_MS)
@@ -43,7 +42,7 @@ def studio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Studio]:
     shared = Studio(tmp_path_factory.mktemp("studio") / "home")
     shared.start_server()
     yield shared
-    server_process.stop(shared.home)
+    shared.stop_server()
 
 
 @pytest.fixture
@@ -52,7 +51,7 @@ def own_studio(tmp_path: Path) -> Iterator[Studio]:
     own = Studio(tmp_path / "own home")
     own.start_server()
     yield own
-    server_process.stop(own.home)
+    own.stop_server()
 
 
 @pytest.fixture(scope="module")

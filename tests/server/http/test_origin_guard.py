@@ -126,7 +126,6 @@ def test_answers_are_not_guessed_cached_or_framed(shared: Server) -> None:
         ("GET", "/api/v1/health%2f", 404),
         ("GET", "/api/..;/api/v1/status", 404),
         ("GET", "/api/v1/../v1/status", 404),
-        ("GET", "/docs", 404),
         ("GET", "/openapi.json", 404),
     ],
 )
