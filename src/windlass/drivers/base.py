@@ -19,10 +19,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, BinaryIO, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, BinaryIO, ClassVar, Generic, Literal, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict, SecretStr
 
@@ -36,7 +36,8 @@ __all__ = [
     "Identity", "Job", "JobChanged", "Managed", "NoCredentials", "Node", "NodeSize", "NodeSource", "NodeState",
     "Observation", "OtherTarget", "Phase", "Plan", "Provisioning", "ProvisioningState", "Reason", "RunFile", "Scalable",
     "Secrets", "Sending", "ServerAddress", "ThisComputer",
-    "TargetConfig", "Watcher", "WorkspaceCredential", "shown_as_option",
+    "TargetConfig", "TargetGroup", "Watcher", "WorkspaceCredential", "shown_as_option", "shown_in_form",
+    "shown_in_python",
 ]  # fmt: skip
 
 # Incremented when a driver written for the previous version would no longer work. Packages of drivers may check it.
@@ -77,6 +78,41 @@ def shown_as_option(
     """
     return {"cli": {"options": list(names), "metavar": metavar, "flags": dict(values or {}), "is_file": is_file}}
 
+
+def shown_in_form(
+    group: str = "",
+    format: str = "",
+    unit: str = "",
+    labels: Mapping[str, str] | None = None,
+    hidden: bool = False,
+    at_least: str = "",
+) -> dict[str, Any]:
+    """How the studio's form shows a field, for `Field(json_schema_extra=...)`, also together with shown_as_option().
+
+    The form has the fields of a schema in their order: title, description, default, examples, limits and choices are
+    those of the schema. `group` puts a field into a section of that name below the others: "login", "containers",
+    "advanced". `format` says what a text is: "vm-size", "target", "image", "path", "multiline" or "password". `unit` is
+    shown beside a number. `labels` are texts for the values of a choice. A `hidden` field is not in the form.
+    `at_least` names the field that this number must not be less than.
+    """
+    shown = {"group": group, "format": format, "unit": unit, "labels": dict(labels or {}), "hidden": hidden}
+    return {name: value for name, value in {**shown, "at_least": at_least}.items() if value}
+
+
+def shown_in_python(
+    name: str, arguments: Mapping[str, str | Mapping[str, str]], always: Sequence[str] = ()
+) -> dict[str, Any]:
+    """The class whose configurations make targets of this kind in Python, for `ConfigDict(json_schema_extra=...)`.
+
+    `arguments` has the argument for each field of configuration and credentials, or for each value of a field one that
+    is then True; "pin" stands for the identity. The studio writes code with them, and `always` passes these fields.
+    With a field that has no argument it uses KindAttachConfiguration or KindProvisioningConfiguration instead.
+    """
+    return {"python": {"class": name, "arguments": dict(arguments), "always": list(always)}}
+
+
+# Where the studio lists targets of a kind: those that are always there, and Azure's groups.
+TargetGroup = Literal["built-in", "instances", "clusters", "attached", "serverless"]
 
 C = TypeVar("C", bound=TargetConfig)
 
@@ -312,6 +348,8 @@ class Driver(ABC, Generic[C]):
     """
 
     kind: ClassVar[str]
+    title: ClassVar[str] = ""  # what one such target is called, as in "Compute cluster"; by default the kind
+    group: ClassVar[TargetGroup | None] = None  # by default "attached", or "instances" for managed ones
     config_model: ClassVar[type[TargetConfig]]
     features: ClassVar[Features] = Features()
     # Settings that can be changed later. The others are fixed when the target is attached or created.
@@ -594,6 +632,8 @@ class Node:
     resources: Mapping[str, Any] = field(default_factory=dict)  # cores, memory_mb, gpus
     runs: tuple[str, ...] = ()
     message: str = ""
+    created_at: datetime | None = None  # None: not known
+    idle_since: datetime | None = None  # of an idle node
 
 
 class HasNodes(ABC):

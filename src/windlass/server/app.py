@@ -23,7 +23,7 @@ from windlass.server.api import (
     tokens,
     workspaces,
 )
-from windlass.server.api.compute import attachments, clusters, connections, cost, events, quotas, targets
+from windlass.server.api.compute import attachments, clusters, connections, cost, events, kinds, quotas, targets
 from windlass.server.api.runs import files, history, lines, metrics, run_configurations, submit
 from windlass.server.http.origin_guard import OriginGuard
 from windlass.server.http.path_prefix import PathPrefix
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 ROUTE_MODULES = (
     attachments, audit, blobs, clusters, connections, cost, environments, experiments, files, retention, tokens, server,
     metrics, models, quotas, history, secrets, run_stream, submit, targets, workspaces, sessions, lines,
-    run_configurations, events,
+    run_configurations, events, kinds,
 )  # fmt: skip
 
 

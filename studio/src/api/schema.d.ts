@@ -473,6 +473,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/workspaces/{workspace}/kinds/{kind}/check": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** What is wrong with a configuration, for a form that is being filled in. Nothing is stored or connected to. */
+        post: operations["targets_check_draft"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/workspaces/{workspace}/kinds/{kind}/workspace-credential": {
         parameters: {
             query?: never;
@@ -1289,6 +1306,8 @@ export interface components {
             pin_confirmed: boolean;
             /** Pin Shown As */
             pin_shown_as: string | null;
+            /** Price Per Hour */
+            price_per_hour: number | null;
             /** Provisioning Message */
             provisioning_message: string;
             /** Provisioning State */
@@ -1422,6 +1441,7 @@ export interface components {
             password: string | null;
             /**
              * Private Key
+             * Format: multiline
              * @description A private key that the account accepts; it is kept in the key store.
              * @default null
              */
@@ -1587,6 +1607,21 @@ export interface components {
              * @default 1
              */
             workers: number;
+        };
+        /**
+         * Draft
+         * @description A configuration that is being typed. With a name, that is checked too.
+         */
+        Draft: {
+            /** Config */
+            config: {
+                [key: string]: unknown;
+            };
+            /**
+             * Name
+             * @default null
+             */
+            name: string | null;
         };
         /** End */
         End: {
@@ -1816,6 +1851,13 @@ export interface components {
             /** Experiments */
             experiments: components["schemas"]["ExperimentView"][];
         };
+        /** FieldProblem */
+        FieldProblem: {
+            /** Field */
+            field: string;
+            /** Message */
+            message: string;
+        };
         /** FileView */
         FileView: {
             /** Digest */
@@ -1969,6 +2011,11 @@ export interface components {
             };
             /** Description */
             description: string;
+            /**
+             * Group
+             * @enum {string}
+             */
+            group: "built-in" | "instances" | "clusters" | "attached" | "serverless";
             /** Has Nodes */
             has_nodes: boolean;
             /** Has Workspace Credential */
@@ -1977,10 +2024,16 @@ export interface components {
             is_attachable: boolean;
             /** Is Managed */
             is_managed: boolean;
+            /** Is Scalable */
+            is_scalable: boolean;
+            /** Is This Computer */
+            is_this_computer: boolean;
             /** Kind */
             kind: string;
             /** Mutable Settings */
             mutable_settings: string[];
+            /** Title */
+            title: string;
         };
         /** Kinds */
         Kinds: {
@@ -2353,8 +2406,12 @@ export interface components {
         };
         /** NodeView */
         NodeView: {
+            /** Created At */
+            created_at: string | null;
             /** Id */
             id: string;
+            /** Idle Since */
+            idle_since: string | null;
             /** Message */
             message: string;
             /** Resources */
@@ -2636,6 +2693,11 @@ export interface components {
             identity: components["schemas"]["IdentityView"] | null;
             /** Location */
             location: string;
+        };
+        /** Problems */
+        Problems: {
+            /** Problems */
+            problems: components["schemas"]["FieldProblem"][];
         };
         /** PublicHalf */
         PublicHalf: {
@@ -3064,6 +3126,8 @@ export interface components {
             /** Run */
             run: string;
             state: components["schemas"]["RunState"];
+            /** Submitted By */
+            submitted_by: string;
             /** Target */
             target: string;
         };
@@ -3952,6 +4016,8 @@ export interface components {
             pin_confirmed: boolean;
             /** Pin Shown As */
             pin_shown_as: string | null;
+            /** Price Per Hour */
+            price_per_hour: number | null;
             /** Provisioning Message */
             provisioning_message: string;
             /** Provisioning State */
@@ -4117,6 +4183,8 @@ export interface components {
             family: string;
             /** Gpus */
             gpus: number;
+            /** Low Priority Price */
+            low_priority_price: number | null;
             /** Memory Gb */
             memory_gb: number;
             /** Name */
@@ -7563,6 +7631,132 @@ export interface operations {
             };
             /** @description There is no such thing, or the token is not for it. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description Too many wrong tokens; slow down. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description A bug; the server's log has the details. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The target or the database does not answer; try again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+        };
+    };
+    targets_check_draft: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                workspace: string;
+                kind: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Draft"];
+            };
+        };
+        responses: {
+            /** @description What is wrong with a configuration, for a form that is being filled in. Nothing is stored or connected to. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problems"];
+                };
+            };
+            /** @description The request is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description There is no valid token. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The token does not allow this, or the request is not meant for this server. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description There is no such thing, or the token is not for it. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The body came too slowly. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The body is larger than the limit. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The body is not of the kind that this takes. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The target cannot do that. */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };

@@ -1,5 +1,6 @@
 import { Box, Group, Text, Title } from "@mantine/core";
 import { useDocumentTitle } from "@mantine/hooks";
+import { Link } from "@tanstack/react-router";
 import type { ReactNode } from "react";
 
 import classes from "./page.module.css";
@@ -10,16 +11,30 @@ type Props = {
   name?: string;
   description?: ReactNode;
   actions?: ReactNode;
+  /** The pages above this one. */
+  crumbs?: { label: string; to: string }[];
+  /** Whether the page is as high as the window, for content that scrolls by itself. */
+  fillsHeight?: boolean;
   children: ReactNode;
 };
 
 /** A page: heading, actions at the right, content. */
-export function Page({ title, name, description, actions, children }: Props) {
+export function Page({ title, name, description, actions, crumbs, fillsHeight, children }: Props) {
   useDocumentTitle(`${name ?? (typeof title === "string" ? title : "Studio")} · Windlass`);
   return (
-    <Box className={classes.page}>
-      <Group justify="space-between" align="flex-start" gap="sm" mb="md">
+    <Box className={classes.page} data-fills={fillsHeight || undefined}>
+      <Group justify="space-between" align="flex-start" gap="sm" mb={fillsHeight ? "sm" : "md"}>
         <div className={classes.heading}>
+          {crumbs && (
+            <nav aria-label="Breadcrumbs" className={classes.crumbs}>
+              {crumbs.map(({ label, to }) => (
+                <span key={to}>
+                  <Link to={to}>{label}</Link>
+                  <span aria-hidden> / </span>
+                </span>
+              ))}
+            </nav>
+          )}
           <Title order={1}>{title}</Title>
           {description && (
             <Text c="dimmed" size="sm" component="div">

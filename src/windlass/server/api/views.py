@@ -10,6 +10,7 @@ from typing import Annotated, Any, NotRequired, cast
 from pydantic import Field, ValidationError
 from typing_extensions import TypedDict
 
+from windlass.core import vm_sizes
 from windlass.core.codec import format_time, to_wire
 from windlass.core.entities import Artifact, Event, Experiment, NodeShare, Run, RunSpec, Snapshot, Target, Workspace
 from windlass.core.errors import WindlassError
@@ -171,6 +172,7 @@ class TargetView(TypedDict):
     provisioning_message: str
     active_runs: int
     queued_runs: int
+    price_per_hour: float | None  # of a node, in US dollars, approximate; null if it is not known
     nodes: NotRequired[dict[str, int]]  # of targets with nodes of ours: how many are in which state
 
 
@@ -259,7 +261,13 @@ def target_view(
     wire: dict[str, Any] = to_wire(target)
     del wire["config_before"]
     location, pin_shown_as = _shown(target)
-    shown = {"location": location, "pin_shown_as": pin_shown_as, "active_runs": active, "queued_runs": queued}
+    shown = {
+        "location": location,
+        "pin_shown_as": pin_shown_as,
+        "active_runs": active,
+        "queued_runs": queued,
+        "price_per_hour": vm_sizes.node_price(target.config),
+    }
     counted = {"nodes": dict(nodes[target.name])} if nodes and target.name in nodes else {}
     return cast(TargetView, {**wire, **shown, **counted})
 

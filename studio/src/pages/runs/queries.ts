@@ -1,0 +1,33 @@
+/** What the pages of runs ask the server for. */
+import { queryOptions } from "@tanstack/react-query";
+
+import { api, data, request, type Schemas } from "@/api/client";
+
+const W = "/api/v1/workspaces/{workspace}" as const;
+
+/** What a table of runs can show and be filtered by. */
+export type RunColumns = { metrics: string[]; parameters: string[]; tags: string[]; members: string[]; targets: string[] };
+
+export const runColumns = (workspace: string, experiment = "") =>
+  queryOptions({
+    queryKey: ["run-columns", workspace, experiment],
+    staleTime: 30_000,
+    queryFn: async ({ signal }): Promise<RunColumns> => {
+      const query = experiment ? `?experiment=${encodeURIComponent(experiment)}` : "";
+      return (await request(`api/v1/workspaces/${encodeURIComponent(workspace)}/run-columns${query}`, { signal })).json();
+    },
+  });
+
+export type RunChange = Partial<Schemas["Describe"]> & { archived?: boolean };
+
+export const cancelRun = (workspace: string, id: string) =>
+  data(api.POST(`${W}/runs/{id}/cancel`, { params: { path: { workspace, id } } }));
+
+export const changeRun = (workspace: string, id: string, body: RunChange) =>
+  data(api.PATCH(`${W}/runs/{id}`, { params: { path: { workspace, id } }, body: body as never }));
+
+export async function deleteRun(workspace: string, id: string, hasChildren: boolean): Promise<void> {
+  await request(`api/v1/workspaces/${encodeURIComponent(workspace)}/runs/${encodeURIComponent(id)}?children=${hasChildren}`, {
+    method: "DELETE",
+  });
+}
