@@ -53,7 +53,7 @@ def _forked(arguments: tuple[str, ...], cwd: Path, environment: dict[str, str]) 
 class Shell:
     def __init__(self, home: Path) -> None:
         self.home = home
-        self._servers: list[server_process.Process] = []
+        self.server: server_process.Process | None = None  # kept: Python warns of a process object that is dropped
 
     def environment(self, **changes: str | None) -> dict[str, str]:
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("WINDLASS_", "VIRTUAL_ENV", "CONDA_"))}
@@ -87,13 +87,7 @@ class Shell:
 
     def start_server(self, **changes: str | None) -> None:
         """Start the server of this home, without the command `server start`, which costs a second."""
-        self._servers.append(server_process.start(self.home, self.environment(**changes)))
-
-    def stop_server(self) -> None:
-        """End the server of this home, whoever started it."""
-        server_process.stop(self.home)
-        while self._servers:
-            self._servers.pop().wait(server_process.STOP_SECONDS)
+        self.server = server_process.start(self.home, self.environment(**changes))
 
     def status(self) -> dict[str, Any]:
         found: dict[str, Any] = self("server", "status", "--json").json
@@ -173,4 +167,6 @@ def using(home: Path) -> Iterator[Shell]:
     try:
         yield shell
     finally:
-        shell.stop_server()
+        server_process.stop(home)
+        if shell.server is not None:
+            shell.server.wait(PATIENCE_SECONDS)

@@ -13,6 +13,7 @@ from starlette.types import ASGIApp
 from windlass.server.api import (
     audit,
     blobs,
+    channels,
     environments,
     experiments,
     models,
@@ -37,8 +38,8 @@ if TYPE_CHECKING:
 
 # Imported for the routes that they declare.
 ROUTE_MODULES = (
-    attachments, audit, blobs, clusters, connections, cost, environments, experiments, files, retention, tokens, server,
-    metrics, models, quotas, history, secrets, run_stream, submit, targets, workspaces, sessions, lines,
+    attachments, audit, blobs, channels, clusters, connections, cost, environments, experiments, files, retention,
+    tokens, server, metrics, models, quotas, history, secrets, run_stream, submit, targets, workspaces, sessions, lines,
     run_configurations, events, kinds,
 )  # fmt: skip
 
@@ -49,6 +50,7 @@ def build_app(context: Context) -> ASGIApp:
         context.event_bus.attach(asyncio.get_running_loop())
         yield
         context.event_bus.close()
+        await asyncio.to_thread(context.channels.close_all)
         await asyncio.to_thread(authenticator.threads.close)  # the loop still reads for uploads
 
     authenticator = Authenticator(context)
