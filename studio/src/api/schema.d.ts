@@ -477,7 +477,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Find. */
+        /** The experiments, with counts of their runs. */
         get: operations["experiments_find"];
         put?: never;
         /** The experiment of that name; created if there is none. */
@@ -714,6 +714,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/workspaces/{workspace}/run-columns": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The names of metrics, parameters and tags of the latest 500 runs, of their members and their targets. */
+        get: operations["runs_columns"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/workspaces/{workspace}/run-configurations": {
         parameters: {
             query?: never;
@@ -757,7 +774,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List runs by filters, in pages. `next` is the `cursor` of the next page. */
+        /** List runs by filters, in pages. `next` is the `cursor` of the next page. Archived runs are left out. */
         get: operations["runs_find"];
         put?: never;
         /** Submit a run, or create interactive ones. 200 instead of 201: an earlier request with the same key did so. */
@@ -779,10 +796,11 @@ export interface paths {
         get: operations["runs_show"];
         put?: never;
         post?: never;
-        delete?: never;
+        /** Delete a run that has ended, with its files, logs, metrics and events. Registered models keep their files. */
+        delete: operations["runs_delete"];
         options?: never;
         head?: never;
-        /** Change name, description and tags of a run. Properties can be written once. */
+        /** Change name, description and tags of a run, archive it or restore it. Properties can be written once. */
         patch: operations["runs_describe"];
         trace?: never;
     };
@@ -1125,6 +1143,40 @@ export interface paths {
         put?: never;
         /** The sealed bytes of a secret, which only users with the server's key file can open. */
         post: operations["secrets_fetch"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/workspaces/{workspace}/stream": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Server-sent events of a workspace, for as long as the client is connected: `runs` with the ids of runs that */
+        get: operations["streams_follow_workspace"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/workspaces/{workspace}/summary": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Counts of runs and targets, and the runs that should have changed their state by now (`overdue`). */
+        get: operations["workspaces_summarize"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -1638,8 +1690,18 @@ export interface components {
             /** Size */
             size: number;
         };
+        /** Deleted */
+        Deleted: {
+            /** Deleted */
+            deleted: string[];
+        };
         /** Describe */
         Describe: {
+            /**
+             * Archived
+             * @default null
+             */
+            archived: boolean | null;
             /**
              * Description
              * @default null
@@ -1937,6 +1999,8 @@ export interface components {
         };
         /** ExperimentView */
         ExperimentView: {
+            /** Active Runs */
+            active_runs: number;
             /** Archived At */
             archived_at: string | null;
             /**
@@ -1944,10 +2008,16 @@ export interface components {
              * Format: date-time
              */
             created_at: string;
+            /** Failed Runs */
+            failed_runs: number;
             /** Id */
             id: string;
+            /** Last Run At */
+            last_run_at: string | null;
             /** Name */
             name: string;
+            /** Runs */
+            runs: number;
             /** Tags */
             tags: {
                 [key: string]: string;
@@ -2560,6 +2630,26 @@ export interface components {
             /** Nodes */
             nodes: components["schemas"]["NodeView"][];
         };
+        /**
+         * OverdueView
+         * @description A run that should have changed its state by `since`.
+         */
+        OverdueView: {
+            /** Experiment */
+            experiment: string;
+            /** Id */
+            id: string;
+            /** Message */
+            message: string;
+            /** Name */
+            name: string;
+            /**
+             * Since
+             * Format: date-time
+             */
+            since: string;
+            state: components["schemas"]["RunState"];
+        };
         /** PlanView */
         PlanView: {
             /** Kind */
@@ -2988,6 +3078,19 @@ export interface components {
             /** Resealed */
             resealed: number;
         };
+        /** RunColumns */
+        RunColumns: {
+            /** Members */
+            members: string[];
+            /** Metrics */
+            metrics: string[];
+            /** Parameters */
+            parameters: string[];
+            /** Tags */
+            tags: string[];
+            /** Targets */
+            targets: string[];
+        };
         /** RunConfiguration */
         RunConfiguration: {
             /**
@@ -3267,6 +3370,10 @@ export interface components {
         RunDetails: {
             /** Allocation */
             allocation: components["schemas"]["ShareView"][];
+            /** Archived At */
+            archived_at: string | null;
+            /** Arguments */
+            arguments?: string[];
             /** Attempt */
             attempt: number;
             /** Attempts */
@@ -3314,6 +3421,8 @@ export interface components {
             reason: components["schemas"]["Reason"] | null;
             /** Root */
             root: string | null;
+            /** Script */
+            script?: string;
             /** Signal */
             signal: number | null;
             /** Snapshot */
@@ -3477,6 +3586,10 @@ export interface components {
         RunState: "NotStarted" | "Queued" | "Starting" | "Provisioning" | "Preparing" | "Running" | "Finalizing" | "NotResponding" | "Completed" | "Failed" | "Canceled";
         /** RunView */
         RunView: {
+            /** Archived At */
+            archived_at: string | null;
+            /** Arguments */
+            arguments?: string[];
             /** Attempt */
             attempt: number;
             /**
@@ -3518,6 +3631,8 @@ export interface components {
             reason: components["schemas"]["Reason"] | null;
             /** Root */
             root: string | null;
+            /** Script */
+            script?: string;
             /** Signal */
             signal: number | null;
             /** Snapshot */
@@ -4056,6 +4171,26 @@ export interface components {
              */
             type: string;
         };
+        /** Summary */
+        Summary: {
+            /** Active Runs */
+            active_runs: number;
+            /** Overdue */
+            overdue: components["schemas"]["OverdueView"][];
+            /** Queued Runs */
+            queued_runs: number;
+            /** Runs */
+            runs: {
+                [key: string]: number;
+            };
+            target_health: components["schemas"]["TargetHealth"];
+            /** Targets */
+            targets: number;
+            /** Url */
+            url: string;
+            /** Version */
+            version: string;
+        };
         /** TargetChange */
         TargetChange: {
             /**
@@ -4108,6 +4243,22 @@ export interface components {
             message: string;
             /** Number */
             number: number;
+        };
+        /**
+         * TargetHealth
+         * @description How many targets are in which condition. Each target is counted once.
+         */
+        TargetHealth: {
+            /** Changing */
+            changing: number;
+            /** Failed */
+            failed: number;
+            /** Problem */
+            problem: number;
+            /** Quarantined */
+            quarantined: number;
+            /** Ready */
+            ready: number;
         };
         /** TargetView */
         TargetView: {
@@ -7584,7 +7735,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Find. */
+            /** @description The experiments, with counts of their runs. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -9732,6 +9883,93 @@ export interface operations {
             };
         };
     };
+    runs_columns: {
+        parameters: {
+            query?: {
+                experiment?: string;
+            };
+            header?: never;
+            path: {
+                workspace: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The names of metrics, parameters and tags of the latest 500 runs, of their members and their targets. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunColumns"];
+                };
+            };
+            /** @description The request is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description There is no valid token. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The token does not allow this, or the request is not meant for this server. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description There is no such thing, or the token is not for it. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description Too many wrong tokens; slow down. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description A bug; the server's log has the details. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The target or the database does not answer; try again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+        };
+    };
     run_configurations_find: {
         parameters: {
             query?: never;
@@ -10112,6 +10350,8 @@ export interface operations {
                 type?: string;
                 parent?: string;
                 target?: string;
+                submitted_by?: string[];
+                archived?: "no" | "only" | "all";
                 tag?: string[];
                 property?: string[];
                 where?: string[];
@@ -10120,6 +10360,7 @@ export interface operations {
                 search?: string;
                 sort?: string;
                 metrics?: string[];
+                arguments?: boolean;
                 limit?: number;
                 cursor?: string;
             };
@@ -10131,7 +10372,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description List runs by filters, in pages. `next` is the `cursor` of the next page. */
+            /** @description List runs by filters, in pages. `next` is the `cursor` of the next page. Archived runs are left out. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -10454,6 +10695,107 @@ export interface operations {
             };
         };
     };
+    runs_delete: {
+        parameters: {
+            query?: {
+                children?: boolean;
+            };
+            header?: never;
+            path: {
+                workspace: string;
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /**
+             * @description Delete a run that has ended, with its files, logs, metrics and events. Registered models keep their files.
+             *
+             *     With `children`, all runs below it are deleted too; without, a run that has some is refused.
+             */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Deleted"];
+                };
+            };
+            /** @description The request is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description There is no valid token. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The token does not allow this, or the request is not meant for this server. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description There is no such thing, or the token is not for it. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description It exists already, or is not in the state that this needs. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description Too many wrong tokens; slow down. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description A bug; the server's log has the details. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The target or the database does not answer; try again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+        };
+    };
     runs_describe: {
         parameters: {
             query?: never;
@@ -10470,7 +10812,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Change name, description and tags of a run. Properties can be written once. */
+            /** @description Change name, description and tags of a run, archive it or restore it. Properties can be written once. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -13129,6 +13471,182 @@ export interface operations {
             };
             /** @description It exists already, or is not in the state that this needs. */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description Too many wrong tokens; slow down. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description A bug; the server's log has the details. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The target or the database does not answer; try again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+        };
+    };
+    streams_follow_workspace: {
+        parameters: {
+            query?: {
+                after?: string;
+            };
+            header?: never;
+            path: {
+                workspace: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /**
+             * @description Server-sent events of a workspace, for as long as the client is connected: `runs` with the ids of runs that
+             *     changed, were made or deleted (null: any may have), and `targets` when what is shown of them changed. Read again
+             *     what you show. `after` is the id of the last event: the stream continues there.
+             */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": string;
+                };
+            };
+            /** @description The request is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description There is no valid token. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The token does not allow this, or the request is not meant for this server. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description There is no such thing, or the token is not for it. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description Too many wrong tokens; slow down. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description A bug; the server's log has the details. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The target or the database does not answer; try again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+        };
+    };
+    workspaces_summarize: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                workspace: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Counts of runs and targets, and the runs that should have changed their state by now (`overdue`). */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Summary"];
+                };
+            };
+            /** @description The request is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description There is no valid token. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The token does not allow this, or the request is not meant for this server. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description There is no such thing, or the token is not for it. */
+            404: {
                 headers: {
                     [name: string]: unknown;
                 };
