@@ -51,7 +51,7 @@ def test_the_form_of_a_cluster_asks_for_what_the_documents_ask(shared: Server) -
         ("cluster", {"vm_size": "STANDARD_D2_V2", "max_nodes": 4}, []),
         ("cluster", {"vm_size": "STANDARD_D2_V2", "min_nodes": 5, "max_nodes": 4}, [""]),
         ("cluster", {"vm_size": "Standard_Dream", "max_nodes": 4}, ["vm_size"]),
-        ("cluster", {"max_nodes": -1, "idle_seconds_before_scaledown": True}, ["max_nodes", "idle_seconds_before_scaledown"]),
+        ("cluster", {"max_nodes": -1, "min_nodes": True}, ["max_nodes", "min_nodes"]),
         ("cluster", {"colour": "red"}, ["colour"]),
         ("ssh", {"address": "10.0.0.7", "username": "jane"}, []),
         ("ssh", {"address": "not a host", "username": "j e"}, ["address", "username"]),
