@@ -50,7 +50,7 @@ export function State({ row }: { row: Row }) {
   );
 }
 
-export const nameOf = (row: Row): string => row.name || row.script || row.id;
+export const nameOf = (row: Row): string => row.name || row.id;
 
 const FIXED: Column[] = [
   { id: "state", label: "State", width: 128, sort: "state", cell: (row) => <State row={row} /> },
