@@ -68,6 +68,9 @@ class FakeExecution:
     def wake(self, run_id: str) -> None:
         self.woken.append(run_id)
 
+    def on_deleted(self) -> None:
+        """Runs were deleted; there are no machines to clean up."""
+
     def capacity_of(self, workspace: str, target: Target) -> Capacity:
         return Capacity(target.slots)
 

@@ -21,16 +21,26 @@ from windlass.server.api import (
     secrets,
     server,
     sessions,
+    summary,
     tokens,
     workspaces,
 )
 from windlass.server.api.compute import attachments, clusters, connections, cost, events, kinds, quotas, targets
-from windlass.server.api.runs import files, history, lines, metrics, run_configurations, submit
+from windlass.server.api.runs import (
+    columns,
+    deletion,
+    files,
+    history,
+    lines,
+    metrics,
+    run_configurations,
+    submit,
+)
 from windlass.server.http.origin_guard import OriginGuard
 from windlass.server.http.path_prefix import PathPrefix
 from windlass.server.http.routing import check_permissions, make_routes
 from windlass.server.security.authentication import Authenticator
-from windlass.server.streaming import run_stream
+from windlass.server.streaming import run_stream, workspace_stream
 from windlass.server.web.studio import Studio
 
 if TYPE_CHECKING:
@@ -38,9 +48,9 @@ if TYPE_CHECKING:
 
 # Imported for the routes that they declare.
 ROUTE_MODULES = (
-    attachments, audit, blobs, channels, clusters, connections, cost, environments, experiments, files, retention,
-    tokens, server, metrics, models, quotas, history, secrets, run_stream, submit, targets, workspaces, sessions, lines,
-    run_configurations, events, kinds,
+    attachments, audit, blobs, channels, clusters, columns, connections, cost, deletion, environments, events,
+    experiments, files, retention, tokens, server, kinds, lines, metrics, models, quotas, history, run_configurations,
+    secrets, run_stream, submit, summary, targets, workspaces, workspace_stream, sessions,
 )  # fmt: skip
 
 
