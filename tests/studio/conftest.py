@@ -18,6 +18,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests import server_process
 from tests.studio.browser import DESKTOP, PATIENCE_MS, Studio, Watch, chromium
+from tests.studio.content import Content, fill
 
 expect.set_options(timeout=PATIENCE_MS)
 
@@ -44,6 +45,12 @@ def studio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Studio]:
     shared.start_server()
     yield shared
     server_process.stop(shared.home)
+
+
+@pytest.fixture(scope="session")
+def content(studio: Studio, tmp_path_factory: pytest.TempPathFactory) -> Content:
+    """One of each thing on the shared server."""
+    return fill(studio, tmp_path_factory.mktemp("content") / "alphas")
 
 
 @pytest.fixture
