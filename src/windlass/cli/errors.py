@@ -51,7 +51,7 @@ MEANINGS = {
     8: "no space left: the disk is full, or a size limit was exceeded",
     9: "too many requests; try again later",
     TIME_LIMIT: "submit: the run was stopped at its time limit",
-    OWN_FAILURE: "submit: the script was not run, or it is not known how it ended",
+    OWN_FAILURE: "submit, exec, ssh: the script or command was not run, or it is not known how it ended",
     INTERRUPTED: "interrupted by Ctrl-C; submit: also a run that was canceled",
     BROKEN_PIPE: "the reader of the output closed the pipe (as in windlass runs | head)",
 }

@@ -12,6 +12,7 @@ A kind is a subclass of Driver. The optional interfaces that the class implement
 | HasNodes | consist of nodes |
 | Scalable | have nodes that the server creates and deletes as the queue grows and shrinks |
 | Claims | have a scheduler that may start the same job twice, on file systems that do not see each other |
+| Interactive | let members open a shell, a command or a TCP connection where a job runs |
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ from windlass.core.errors import NotFound, SpecNotSupported, WindlassError
 from windlass.core.states import Observation, Phase, Reason
 
 __all__ = [
-    "CONTRACT_VERSION", "Attachable", "Bundle", "CachedEnvironment", "Claims", "ConnectionPool", "Credentials",
-    "Driver", "DriverContext", "EnvironmentCache", "Event", "Features", "FileGrew", "Handle", "HasNodes", "Health",
-    "Identity", "Job", "JobChanged", "Managed", "NoCredentials", "Node", "NodeSize", "NodeSource", "NodeState",
-    "Observation", "OtherTarget", "Phase", "Plan", "Provisioning", "ProvisioningState", "Reason", "RunFile", "Scalable",
-    "Secrets", "Sending", "ServerAddress", "ThisComputer",
-    "TargetConfig", "TargetGroup", "Watcher", "WorkspaceCredential", "shown_as_option", "shown_in_form",
-    "shown_in_python",
+    "CHANNEL_WINDOW", "CONTRACT_VERSION", "Attachable", "Bundle", "CachedEnvironment", "Channel", "ChannelEnd",
+    "ChannelRequest", "ChannelSink", "Claims", "ConnectionPool", "Credentials", "Driver", "DriverContext",
+    "EnvironmentCache", "Event", "Features", "FileGrew", "Handle", "HasNodes", "Health", "Identity", "Interactive",
+    "Job", "JobChanged", "Managed", "NoCredentials", "Node", "NodeSize", "NodeSource", "NodeState", "Observation",
+    "OtherTarget", "Phase", "Plan", "Provisioning", "ProvisioningState", "Reason", "RunFile", "Scalable", "Secrets",
+    "Sending", "ServerAddress", "TargetConfig", "TargetGroup", "ThisComputer", "Watcher", "WorkspaceCredential",
+    "shown_as_option", "shown_in_form", "shown_in_python",
 ]  # fmt: skip
 
 # Incremented when a driver written for the previous version would no longer work. Packages of drivers may check it.
@@ -726,3 +727,77 @@ class Claims(ABC):
     @abstractmethod
     def refuse(self, handle: Handle, instance: str, owner: str) -> None:
         """End this instance without executing anything: another one owns the attempt. Twice is silent."""
+
+
+CHANNEL_WINDOW = 1 << 18  # bytes in one direction of a channel that the other side has not confirmed
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelRequest:
+    """What a channel leads to: a port if there is one, else a command, else a shell."""
+
+    command: tuple[str, ...] = ()
+    port: int | None = None  # of 127.0.0.1, as programs there see it
+    size: tuple[int, int] | None = None  # columns and rows of the terminal; None: the command gets pipes
+    term: str = ""  # the terminal's type
+    rank: int | None = None  # of a distributed run: with the variables of that rank
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelEnd:
+    """How a channel ended: the exit code of its command, or a message."""
+
+    exit_code: int | None = None
+    message: str = ""
+
+
+class ChannelSink(Protocol):
+    """Gets what comes out of a channel, from any thread, one call at a time. Does not block."""
+
+    def receive(self, data: bytes, is_error: bool) -> None:
+        """Output; `is_error`: of standard error. Without confirmation at most about CHANNEL_WINDOW bytes come."""
+
+    def accept(self, count: int) -> None:
+        """The channel took so many bytes of input: as many more may be sent."""
+
+    def end(self, end: ChannelEnd) -> None:
+        """The channel has ended, or the connection to the target broke; nothing follows."""
+
+
+class Channel(ABC):
+    """An open channel. Calls after its end are ignored; they raise TargetUnreachable if the connection breaks."""
+
+    @abstractmethod
+    def send(self, data: bytes) -> None:
+        """Send input: at first CHANNEL_WINDOW bytes, then as many as were accepted."""
+
+    @abstractmethod
+    def end_input(self) -> None:
+        """No input follows."""
+
+    @abstractmethod
+    def resize(self, columns: int, rows: int) -> None: ...
+
+    @abstractmethod
+    def confirm(self, count: int) -> None:
+        """So many bytes of output were passed on: as many more may come."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End the channel: every process that it has started is killed. The sink gets its end."""
+
+
+class Interactive(ABC):
+    """Optional: targets where members can open a shell, a command or a TCP connection.
+
+    A command has the account, the working directory, the variables and the limits of the job; one of a job in a
+    container is in that container. It neither belongs to the job nor keeps it alive: it is killed when the job ends,
+    when its channel is closed, and when the connection to the target breaks.
+    """
+
+    @abstractmethod
+    def open_channel(self, handle: Handle | None, request: ChannelRequest, sink: ChannelSink) -> Channel:
+        """Open a channel where that job runs; without a handle, on the machine of the target.
+
+        Conflict if the job does not run now. A command that cannot be executed ends its channel with a message.
+        """

@@ -13,6 +13,7 @@ from starlette.types import ASGIApp
 from windlass.server.api import (
     audit,
     blobs,
+    channels,
     environments,
     experiments,
     models,
@@ -20,16 +21,26 @@ from windlass.server.api import (
     secrets,
     server,
     sessions,
+    summary,
     tokens,
     workspaces,
 )
 from windlass.server.api.compute import attachments, clusters, connections, cost, events, kinds, quotas, targets
-from windlass.server.api.runs import files, history, lines, metrics, run_configurations, submit
+from windlass.server.api.runs import (
+    columns,
+    deletion,
+    files,
+    history,
+    lines,
+    metrics,
+    run_configurations,
+    submit,
+)
 from windlass.server.http.origin_guard import OriginGuard
 from windlass.server.http.path_prefix import PathPrefix
 from windlass.server.http.routing import check_permissions, make_routes
 from windlass.server.security.authentication import Authenticator
-from windlass.server.streaming import run_stream
+from windlass.server.streaming import run_stream, workspace_stream
 from windlass.server.web.studio import Studio
 
 if TYPE_CHECKING:
@@ -37,9 +48,9 @@ if TYPE_CHECKING:
 
 # Imported for the routes that they declare.
 ROUTE_MODULES = (
-    attachments, audit, blobs, clusters, connections, cost, environments, experiments, files, retention, tokens, server,
-    metrics, models, quotas, history, secrets, run_stream, submit, targets, workspaces, sessions, lines,
-    run_configurations, events, kinds,
+    attachments, audit, blobs, channels, clusters, columns, connections, cost, deletion, environments, events,
+    experiments, files, retention, tokens, server, kinds, lines, metrics, models, quotas, history, run_configurations,
+    secrets, run_stream, submit, summary, targets, workspaces, workspace_stream, sessions,
 )  # fmt: skip
 
 
@@ -49,6 +60,7 @@ def build_app(context: Context) -> ASGIApp:
         context.event_bus.attach(asyncio.get_running_loop())
         yield
         context.event_bus.close()
+        await asyncio.to_thread(context.channels.close_all)
         await asyncio.to_thread(authenticator.threads.close)  # the loop still reads for uploads
 
     authenticator = Authenticator(context)

@@ -10,6 +10,7 @@ from windlass.server.execution.reconciler import Reconciler
 from windlass.server.execution.target_service import TargetService
 from windlass.server.security.secret_store import SecretStore
 from windlass.server.settings import Settings
+from windlass.server.streaming.channels import ChannelTable
 from windlass.server.streaming.event_bus import EventBus
 from windlass.server.streaming.line_index import LineIndexes
 from windlass.store import Store
@@ -27,4 +28,5 @@ class Context:
     started_at: datetime
     request_shutdown: Callable[[], None]
     secret_store: SecretStore
+    channels: ChannelTable
     line_indexes: LineIndexes = field(default_factory=LineIndexes)

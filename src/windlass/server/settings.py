@@ -176,8 +176,8 @@ class Settings(Tunable):
     )
     public_url: Annotated[str, AfterValidator(_public_url)] | None = Field(
         default=None,
-        description="How others reach it, as in `https://windlass.example.org`, or `https://example.org/windlass` behind "
-        "a proxy that passes on what is below a path, with or without that path.",
+        description="How others reach it, as in `https://windlass.example.org`, or `https://example.org/windlass` "
+        "behind a proxy that passes on what is below a path, with or without that path.",
     )
     tls_certificate: Path | None = Field(default=None, description="Its certificate; goes with `tls_key`.")
     tls_key: Path | None = Field(default=None, description="The certificate's key.")

@@ -37,13 +37,27 @@ from windlass.store.files.retention import Item, Policy, Retention
 from windlass.store.files.snapshots import Snapshots
 from windlass.store.metrics.series import Metrics, Series
 from windlass.store.runs.admission import CapacityOf
-from windlass.store.runs.query import Page, RunQuery
-from windlass.store.runs.records import Attempt, Capacity, ComputerCapacity, Ending, Leased, NewRun, Submitted
+from windlass.store.runs.changes import ChangePosition, Changes
+from windlass.store.runs.columns import Columns
+from windlass.store.runs.counts import RunCounts
+from windlass.store.runs.query import CommandLine, Page, RunQuery
+from windlass.store.runs.records import (
+    Attempt,
+    Capacity,
+    ComputerCapacity,
+    Ending,
+    Leased,
+    NewRun,
+    Submitted,
+    UncleanedAttempt,
+    UnfinishedRun,
+)
 from windlass.store.runs.repository import Runs
 
 __all__ = [
-    "Attempt", "Capacity", "CapacityOf", "ComputerCapacity", "Ending", "Item", "Leased", "NewRun", "NodeRow", "Page",
-    "NewSession", "Policy", "RunQuery", "Series", "Store", "Submitted", "Token", "WebSession", "open_store",
+    "Attempt", "Capacity", "CapacityOf", "ChangePosition", "Changes", "Columns", "CommandLine", "ComputerCapacity",
+    "Ending", "Item", "Leased", "NewRun", "NewSession", "NodeRow", "Page", "Policy", "RunCounts", "RunQuery", "Series",
+    "Store", "Submitted", "Token", "UncleanedAttempt", "UnfinishedRun", "WebSession", "open_store",
 ]  # fmt: skip
 
 

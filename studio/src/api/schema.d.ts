@@ -143,6 +143,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/sign-in": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Show the command that opens this server's studio signed in. */
+        get: operations["sessions_show_sign_in"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/status": {
         parameters: {
             query?: never;
@@ -280,6 +297,74 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/workspaces/{workspace}/channels/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** End a channel: every process that it has started is killed. */
+        delete: operations["channels_close"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/workspaces/{workspace}/channels/{id}/input": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Write input, in order: `offset` is the number of bytes before. The answer has the offset of what follows, which */
+        post: operations["channels_write"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/workspaces/{workspace}/channels/{id}/output": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The channel's output as frames: a byte for the kind (1 stdout, 2 stderr, 3 the end as JSON, 0 a heartbeat), three */
+        get: operations["channels_read"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/workspaces/{workspace}/channels/{id}/terminal": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /** Set the size of the terminal. */
+        put: operations["channels_resize"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/workspaces/{workspace}/connections": {
         parameters: {
             query?: never;
@@ -392,7 +477,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Find. */
+        /** The experiments, with counts of their runs. */
         get: operations["experiments_find"];
         put?: never;
         /** The experiment of that name; created if there is none. */
@@ -629,6 +714,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/workspaces/{workspace}/run-columns": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The names of metrics, parameters and tags of the latest 500 runs, of their members and their targets. */
+        get: operations["runs_columns"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/workspaces/{workspace}/run-configurations": {
         parameters: {
             query?: never;
@@ -672,7 +774,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List runs by filters, in pages. `next` is the `cursor` of the next page. */
+        /** List runs by filters, in pages. `next` is the `cursor` of the next page. Archived runs are left out. */
         get: operations["runs_find"];
         put?: never;
         /** Submit a run, or create interactive ones. 200 instead of 201: an earlier request with the same key did so. */
@@ -694,10 +796,11 @@ export interface paths {
         get: operations["runs_show"];
         put?: never;
         post?: never;
-        delete?: never;
+        /** Delete a run that has ended, with its files, logs, metrics and events. Registered models keep their files. */
+        delete: operations["runs_delete"];
         options?: never;
         head?: never;
-        /** Change name, description and tags of a run. Properties can be written once. */
+        /** Change name, description and tags of a run, archive it or restore it. Properties can be written once. */
         patch: operations["runs_describe"];
         trace?: never;
     };
@@ -712,6 +815,23 @@ export interface paths {
         put?: never;
         /** Request that the run ends. The request is durable; the run is stopped as soon as its target can be reached. */
         post: operations["runs_cancel"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/workspaces/{workspace}/runs/{id}/channels": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Open a shell, a command or a TCP connection where a run is: with its account, folder, variables and limits, and */
+        post: operations["channels_open_in_run"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1029,6 +1149,40 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/workspaces/{workspace}/stream": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Server-sent events of a workspace, for as long as the client is connected: `runs` with the ids of runs that */
+        get: operations["streams_follow_workspace"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/workspaces/{workspace}/summary": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Counts of runs and targets, and the runs that should have changed their state by now (`overdue`). */
+        get: operations["workspaces_summarize"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/workspaces/{workspace}/targets": {
         parameters: {
             query?: never;
@@ -1064,6 +1218,23 @@ export interface paths {
         head?: never;
         /** Change the slots or the settings of a target. */
         patch: operations["targets_change"];
+        trace?: never;
+    };
+    "/api/v1/workspaces/{workspace}/targets/{name}/channels": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Open a shell, a command or a TCP connection on the machine of a target, as the account that runs there have. */
+        post: operations["channels_open_on_target"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
         trace?: never;
     };
     "/api/v1/workspaces/{workspace}/targets/{name}/check": {
@@ -1364,6 +1535,11 @@ export interface components {
                 [key: string]: string | null;
             } | null;
         };
+        /** ChannelView */
+        ChannelView: {
+            /** Id */
+            id: string;
+        };
         /** CodeView */
         CodeView: {
             /** Code */
@@ -1514,8 +1690,18 @@ export interface components {
             /** Size */
             size: number;
         };
+        /** Deleted */
+        Deleted: {
+            /** Deleted */
+            deleted: string[];
+        };
         /** Describe */
         Describe: {
+            /**
+             * Archived
+             * @default null
+             */
+            archived: boolean | null;
             /**
              * Description
              * @default null
@@ -1813,6 +1999,8 @@ export interface components {
         };
         /** ExperimentView */
         ExperimentView: {
+            /** Active Runs */
+            active_runs: number;
             /** Archived At */
             archived_at: string | null;
             /**
@@ -1820,10 +2008,16 @@ export interface components {
              * Format: date-time
              */
             created_at: string;
+            /** Failed Runs */
+            failed_runs: number;
             /** Id */
             id: string;
+            /** Last Run At */
+            last_run_at: string | null;
             /** Name */
             name: string;
+            /** Runs */
+            runs: number;
             /** Tags */
             tags: {
                 [key: string]: string;
@@ -2173,6 +2367,31 @@ export interface components {
             /** Version */
             version: number;
         };
+        /** NewChannel */
+        NewChannel: {
+            /**
+             * Command
+             * @default []
+             */
+            command: string[];
+            /**
+             * Port
+             * @default null
+             */
+            port: number | null;
+            /**
+             * Rank
+             * @default null
+             */
+            rank: number | null;
+            /**
+             * Term
+             * @default null
+             */
+            term: string | null;
+            /** @default null */
+            terminal: components["schemas"]["TerminalSize"] | null;
+        };
         /**
          * NewConnection
          * @description Coordinates are a `resource_id`, or a `resource_group` and a `resource_name`.
@@ -2410,6 +2629,26 @@ export interface components {
         Nodes: {
             /** Nodes */
             nodes: components["schemas"]["NodeView"][];
+        };
+        /**
+         * OverdueView
+         * @description A run that should have changed its state by `since`.
+         */
+        OverdueView: {
+            /** Experiment */
+            experiment: string;
+            /** Id */
+            id: string;
+            /** Message */
+            message: string;
+            /** Name */
+            name: string;
+            /**
+             * Since
+             * Format: date-time
+             */
+            since: string;
+            state: components["schemas"]["RunState"];
         };
         /** PlanView */
         PlanView: {
@@ -2839,6 +3078,19 @@ export interface components {
             /** Resealed */
             resealed: number;
         };
+        /** RunColumns */
+        RunColumns: {
+            /** Members */
+            members: string[];
+            /** Metrics */
+            metrics: string[];
+            /** Parameters */
+            parameters: string[];
+            /** Tags */
+            tags: string[];
+            /** Targets */
+            targets: string[];
+        };
         /** RunConfiguration */
         RunConfiguration: {
             /**
@@ -3118,6 +3370,10 @@ export interface components {
         RunDetails: {
             /** Allocation */
             allocation: components["schemas"]["ShareView"][];
+            /** Archived At */
+            archived_at: string | null;
+            /** Arguments */
+            arguments?: string[];
             /** Attempt */
             attempt: number;
             /** Attempts */
@@ -3165,6 +3421,8 @@ export interface components {
             reason: components["schemas"]["Reason"] | null;
             /** Root */
             root: string | null;
+            /** Script */
+            script?: string;
             /** Signal */
             signal: number | null;
             /** Snapshot */
@@ -3328,6 +3586,10 @@ export interface components {
         RunState: "NotStarted" | "Queued" | "Starting" | "Provisioning" | "Preparing" | "Running" | "Finalizing" | "NotResponding" | "Completed" | "Failed" | "Canceled";
         /** RunView */
         RunView: {
+            /** Archived At */
+            archived_at: string | null;
+            /** Arguments */
+            arguments?: string[];
             /** Attempt */
             attempt: number;
             /**
@@ -3369,6 +3631,8 @@ export interface components {
             reason: components["schemas"]["Reason"] | null;
             /** Root */
             root: string | null;
+            /** Script */
+            script?: string;
             /** Signal */
             signal: number | null;
             /** Snapshot */
@@ -3565,6 +3829,11 @@ export interface components {
              * @default null
              */
             token: string | null;
+        };
+        /** SignInCommand */
+        SignInCommand: {
+            /** Command */
+            command: string;
         };
         /** SnapshotFileView */
         SnapshotFileView: {
@@ -3902,6 +4171,26 @@ export interface components {
              */
             type: string;
         };
+        /** Summary */
+        Summary: {
+            /** Active Runs */
+            active_runs: number;
+            /** Overdue */
+            overdue: components["schemas"]["OverdueView"][];
+            /** Queued Runs */
+            queued_runs: number;
+            /** Runs */
+            runs: {
+                [key: string]: number;
+            };
+            target_health: components["schemas"]["TargetHealth"];
+            /** Targets */
+            targets: number;
+            /** Url */
+            url: string;
+            /** Version */
+            version: string;
+        };
         /** TargetChange */
         TargetChange: {
             /**
@@ -3954,6 +4243,22 @@ export interface components {
             message: string;
             /** Number */
             number: number;
+        };
+        /**
+         * TargetHealth
+         * @description How many targets are in which condition. Each target is counted once.
+         */
+        TargetHealth: {
+            /** Changing */
+            changing: number;
+            /** Failed */
+            failed: number;
+            /** Problem */
+            problem: number;
+            /** Quarantined */
+            quarantined: number;
+            /** Ready */
+            ready: number;
         };
         /** TargetView */
         TargetView: {
@@ -4011,6 +4316,13 @@ export interface components {
         Targets: {
             /** Targets */
             targets: components["schemas"]["TargetView"][];
+        };
+        /** TerminalSize */
+        TerminalSize: {
+            /** Columns */
+            columns: number;
+            /** Rows */
+            rows: number;
         };
         /** Thinned */
         Thinned: {
@@ -4208,6 +4520,11 @@ export interface components {
         Workspaces: {
             /** Workspaces */
             workspaces: components["schemas"]["WorkspaceView"][];
+        };
+        /** Written */
+        Written: {
+            /** Offset */
+            offset: number;
         };
     };
     responses: never;
@@ -5173,6 +5490,53 @@ export interface operations {
             };
         };
     };
+    sessions_show_sign_in: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Show the command that opens this server's studio signed in. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SignInCommand"];
+                };
+            };
+            /** @description The request is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The token does not allow this, or the request is not meant for this server. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description A bug; the server's log has the details. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+        };
+    };
     meta_status: {
         parameters: {
             query?: never;
@@ -6033,6 +6397,444 @@ export interface operations {
             };
             /** @description The server's disk is full. */
             507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+        };
+    };
+    channels_close: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                workspace: string;
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description End a channel: every process that it has started is killed. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ChannelView"];
+                };
+            };
+            /** @description The request is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description There is no valid token. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The token does not allow this, or the request is not meant for this server. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description There is no such thing, or the token is not for it. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description Too many wrong tokens; slow down. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description A bug; the server's log has the details. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The target or the database does not answer; try again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+        };
+    };
+    channels_write: {
+        parameters: {
+            query: {
+                offset: number;
+                last?: boolean;
+            };
+            header?: never;
+            path: {
+                workspace: string;
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/octet-stream": string;
+            };
+        };
+        responses: {
+            /**
+             * @description Write input, in order: `offset` is the number of bytes before. The answer has the offset of what follows, which
+             *     is not the end of the body if the command takes its input slowly. `last`: no input follows.
+             */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Written"];
+                };
+            };
+            /** @description The request is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description There is no valid token. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The token does not allow this, or the request is not meant for this server. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description There is no such thing, or the token is not for it. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The body came too slowly. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description It exists already, or is not in the state that this needs. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The body is larger than the limit. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The body is not of the kind that this takes. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description Too many wrong tokens; slow down. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description A bug; the server's log has the details. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The target or the database does not answer; try again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+        };
+    };
+    channels_read: {
+        parameters: {
+            query?: {
+                after?: number;
+            };
+            header?: never;
+            path: {
+                workspace: string;
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /**
+             * @description The channel's output as frames: a byte for the kind (1 stdout, 2 stderr, 3 the end as JSON, 0 a heartbeat), three
+             *     zeros, the length in four bytes (big-endian), and the bytes.
+             *
+             *     `after` is the number of bytes of frames that the client has, without heartbeats; it confirms them. A response ends
+             *     after about a megabyte: the client then asks again. A channel ends 30 seconds after its client was gone.
+             */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.windlass.channel": string;
+                };
+            };
+            /** @description The request is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description There is no valid token. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The token does not allow this, or the request is not meant for this server. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description There is no such thing, or the token is not for it. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description It exists already, or is not in the state that this needs. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description Too many wrong tokens; slow down. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description A bug; the server's log has the details. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The target or the database does not answer; try again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+        };
+    };
+    channels_resize: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                workspace: string;
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TerminalSize"];
+            };
+        };
+        responses: {
+            /** @description Set the size of the terminal. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ChannelView"];
+                };
+            };
+            /** @description The request is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description There is no valid token. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The token does not allow this, or the request is not meant for this server. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description There is no such thing, or the token is not for it. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The body came too slowly. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The body is larger than the limit. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The body is not of the kind that this takes. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description Too many wrong tokens; slow down. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description A bug; the server's log has the details. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The target or the database does not answer; try again. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -6933,7 +7735,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Find. */
+            /** @description The experiments, with counts of their runs. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -9081,6 +9883,93 @@ export interface operations {
             };
         };
     };
+    runs_columns: {
+        parameters: {
+            query?: {
+                experiment?: string;
+            };
+            header?: never;
+            path: {
+                workspace: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The names of metrics, parameters and tags of the latest 500 runs, of their members and their targets. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunColumns"];
+                };
+            };
+            /** @description The request is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description There is no valid token. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The token does not allow this, or the request is not meant for this server. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description There is no such thing, or the token is not for it. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description Too many wrong tokens; slow down. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description A bug; the server's log has the details. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The target or the database does not answer; try again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+        };
+    };
     run_configurations_find: {
         parameters: {
             query?: never;
@@ -9461,6 +10350,8 @@ export interface operations {
                 type?: string;
                 parent?: string;
                 target?: string;
+                submitted_by?: string[];
+                archived?: "no" | "only" | "all";
                 tag?: string[];
                 property?: string[];
                 where?: string[];
@@ -9469,6 +10360,7 @@ export interface operations {
                 search?: string;
                 sort?: string;
                 metrics?: string[];
+                arguments?: boolean;
                 limit?: number;
                 cursor?: string;
             };
@@ -9480,7 +10372,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description List runs by filters, in pages. `next` is the `cursor` of the next page. */
+            /** @description List runs by filters, in pages. `next` is the `cursor` of the next page. Archived runs are left out. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -9803,6 +10695,107 @@ export interface operations {
             };
         };
     };
+    runs_delete: {
+        parameters: {
+            query?: {
+                children?: boolean;
+            };
+            header?: never;
+            path: {
+                workspace: string;
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /**
+             * @description Delete a run that has ended, with its files, logs, metrics and events. Registered models keep their files.
+             *
+             *     With `children`, all runs below it are deleted too; without, a run that has some is refused.
+             */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Deleted"];
+                };
+            };
+            /** @description The request is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description There is no valid token. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The token does not allow this, or the request is not meant for this server. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description There is no such thing, or the token is not for it. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description It exists already, or is not in the state that this needs. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description Too many wrong tokens; slow down. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description A bug; the server's log has the details. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The target or the database does not answer; try again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+        };
+    };
     runs_describe: {
         parameters: {
             query?: never;
@@ -9819,7 +10812,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Change name, description and tags of a run. Properties can be written once. */
+            /** @description Change name, description and tags of a run, archive it or restore it. Properties can be written once. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -9979,6 +10972,146 @@ export interface operations {
             };
             /** @description There is no such thing, or the token is not for it. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description Too many wrong tokens; slow down. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description A bug; the server's log has the details. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The target or the database does not answer; try again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+        };
+    };
+    channels_open_in_run: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                workspace: string;
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewChannel"];
+            };
+        };
+        responses: {
+            /**
+             * @description Open a shell, a command or a TCP connection where a run is: with its account, folder, variables and limits, and
+             *     in its container if it has one. Members for their own runs, owners for all.
+             *
+             *     With `terminal`, the command has one of that size; without, its output and errors come separately.
+             */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ChannelView"];
+                };
+            };
+            /** @description The request is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description There is no valid token. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The token does not allow this, or the request is not meant for this server. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description There is no such thing, or the token is not for it. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The body came too slowly. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description It exists already, or is not in the state that this needs. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The body is larger than the limit. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The body is not of the kind that this takes. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The target cannot do that. */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -12374,6 +13507,182 @@ export interface operations {
             };
         };
     };
+    streams_follow_workspace: {
+        parameters: {
+            query?: {
+                after?: string;
+            };
+            header?: never;
+            path: {
+                workspace: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /**
+             * @description Server-sent events of a workspace, for as long as the client is connected: `runs` with the ids of runs that
+             *     changed, were made or deleted (null: any may have), and `targets` when what is shown of them changed. Read again
+             *     what you show. `after` is the id of the last event: the stream continues there.
+             */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": string;
+                };
+            };
+            /** @description The request is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description There is no valid token. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The token does not allow this, or the request is not meant for this server. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description There is no such thing, or the token is not for it. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description Too many wrong tokens; slow down. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description A bug; the server's log has the details. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The target or the database does not answer; try again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+        };
+    };
+    workspaces_summarize: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                workspace: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Counts of runs and targets, and the runs that should have changed their state by now (`overdue`). */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Summary"];
+                };
+            };
+            /** @description The request is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description There is no valid token. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The token does not allow this, or the request is not meant for this server. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description There is no such thing, or the token is not for it. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description Too many wrong tokens; slow down. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description A bug; the server's log has the details. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The target or the database does not answer; try again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+        };
+    };
     targets_find: {
         parameters: {
             query?: never;
@@ -12901,6 +14210,141 @@ export interface operations {
             };
             /** @description The body is not of the kind that this takes. */
             415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description Too many wrong tokens; slow down. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description A bug; the server's log has the details. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The target or the database does not answer; try again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+        };
+    };
+    channels_open_on_target: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                workspace: string;
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewChannel"];
+            };
+        };
+        responses: {
+            /** @description Open a shell, a command or a TCP connection on the machine of a target, as the account that runs there have. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ChannelView"];
+                };
+            };
+            /** @description The request is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description There is no valid token. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The token does not allow this, or the request is not meant for this server. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description There is no such thing, or the token is not for it. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The body came too slowly. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description It exists already, or is not in the state that this needs. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The body is larger than the limit. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The body is not of the kind that this takes. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The target cannot do that. */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };

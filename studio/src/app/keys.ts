@@ -1,4 +1,4 @@
-/** Keys: `/` and Ctrl-K open the palette, `g` and a letter go to a page, `?` shows them. */
+/** Keys: `/` and Ctrl-K open the palette, `g` and a letter go to a page, `?` shows all keys. */
 import { spotlight } from "@mantine/spotlight";
 import { useNavigate } from "@tanstack/react-router";
 import { useEffect } from "react";
@@ -8,24 +8,26 @@ import { PLACES } from "./navigation";
 
 const SECOND_KEY_MS = 1500;
 
-export function useKeys(workspace: string): void {
+export function useKeys(workspace: string, showKeys: () => void): void {
   const navigate = useNavigate();
   const may = useMay();
   useEffect(() => {
     let pressedAt = -Infinity;
     function onKey(event: KeyboardEvent) {
-      const typesInto = (event.target as HTMLElement).closest("input, textarea, select, [contenteditable=true]");
-      if (typesInto || event.ctrlKey || event.metaKey || event.altKey) return;
+      const element = event.target as HTMLElement;
+      const typesInto = element.closest("input:not([type=checkbox], [type=radio]), textarea, select, [contenteditable=true]");
+      if (typesInto || element.closest("[role=dialog]") || event.ctrlKey || event.metaKey || event.altKey) return;
       const isSecond = event.timeStamp - pressedAt < SECOND_KEY_MS;
       pressedAt = -Infinity;
       const place = isSecond && PLACES.find(({ key, permission }) => key === event.key && may(permission));
       if (place) void navigate({ to: `/workspaces/${encodeURIComponent(workspace)}${place.path}` });
       else if (event.key === "g") pressedAt = event.timeStamp;
-      else if (event.key === "/" || event.key === "?") spotlight.open();
+      else if (event.key === "/") spotlight.open();
+      else if (event.key === "?") showKeys();
       else return;
       event.preventDefault();
     }
     window.addEventListener("keydown", onKey);
     return () => window.removeEventListener("keydown", onKey);
-  }, [navigate, may, workspace]);
+  }, [navigate, may, workspace, showKeys]);
 }

@@ -9,17 +9,15 @@ import {
   NavLink,
   Select,
   Text,
-  Tooltip,
   UnstyledButton,
-  useComputedColorScheme,
   useMantineColorScheme,
 } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
 import { spotlight } from "@mantine/spotlight";
 import { useQuery, useSuspenseQuery } from "@tanstack/react-query";
-import { IconLogout, IconMoon, IconSearch, IconSun, IconUser, IconWifiOff } from "@tabler/icons-react";
+import { IconCheck, IconKeyboard, IconLogout, IconSearch, IconUser, IconWifiOff } from "@tabler/icons-react";
 import { Link, Outlet, useNavigate, useParams, useRouterState } from "@tanstack/react-router";
-import { Suspense, useEffect } from "react";
+import { Suspense, useEffect, useRef, useState } from "react";
 
 import { onSignedOut } from "@/api/client";
 import { useLiveUpdates } from "@/api/live";
@@ -30,6 +28,9 @@ import { PLACES } from "./navigation";
 import { Palette } from "./palette";
 import classes from "./shell.module.css";
 import { useKeys } from "./keys";
+import { Shortcuts } from "./shortcuts";
+import { THEMES } from "./themes";
+import { useFocusOnNavigation } from "./use-focus-on-navigation";
 
 const GROUPS = [
   ["work", ""],
@@ -40,10 +41,12 @@ const GROUPS = [
 export function Shell() {
   const { workspace } = useParams({ strict: false }) as { workspace: string };
   const [isOpen, menu] = useDisclosure();
+  const [isShowingKeys, keys] = useDisclosure();
   const isConnected = useLiveUpdates(workspace);
   const navigate = useNavigate();
   const path = useRouterState({ select: (state) => state.location.pathname });
-  useKeys(workspace);
+  useKeys(workspace, keys.open);
+  useFocusOnNavigation(path);
   useEffect(() => localStorage.setItem("windlass.workspace", workspace), [workspace]);
   useEffect(() => menu.close(), [path]); // eslint-disable-line react-hooks/exhaustive-deps
   useEffect(
@@ -76,29 +79,21 @@ export function Shell() {
           </Kbd>
         </UnstyledButton>
         <Group gap={4} ml="auto" wrap="nowrap">
-          {!isConnected && (
-            <Tooltip label="The server does not answer. The page reconnects by itself.">
-              <Group gap={6} wrap="nowrap" role="status" className={classes.offline}>
-                <IconWifiOff size={16} />
-                <Text size="sm" visibleFrom="xs">
-                  Reconnecting …
-                </Text>
-              </Group>
-            </Tooltip>
-          )}
-          <ThemeSwitch />
-          <UserMenu />
+          <ThemeMenu />
+          <UserMenu onKeys={keys.open} />
         </Group>
       </AppShell.Header>
       <AppShell.Navbar className={classes.navbar} aria-label="Pages">
         <Places workspace={workspace} path={path} />
       </AppShell.Navbar>
       <AppShell.Main id="content" tabIndex={-1} className={classes.main}>
+        <Connection isConnected={isConnected} />
         <Suspense fallback={<div className={classes.loading}><Loading /></div>}>
           <Outlet />
         </Suspense>
       </AppShell.Main>
-      <Palette workspace={workspace} />
+      <Palette workspace={workspace} onKeys={keys.open} />
+      <Shortcuts opened={isShowingKeys} onClose={keys.close} />
     </AppShell>
   );
 }
@@ -122,6 +117,7 @@ function Places({ workspace, path }: { workspace: string; path: string }) {
             key={label}
             component={Link}
             to={home + to}
+            activeOptions={{ exact: to === "" }}
             label={label}
             leftSection={<Icon size={16} stroke={1.7} />}
             active={to === "" ? here === "" : here === to || here.startsWith(`${to}/`)}
@@ -152,20 +148,65 @@ function WorkspaceSelect({ workspace }: { workspace: string }) {
   );
 }
 
-function ThemeSwitch() {
-  const { setColorScheme } = useMantineColorScheme();
-  const isDark = useComputedColorScheme("light") === "dark";
-  const label = isDark ? "Light theme" : "Dark theme";
+const SHOWN_AGAIN_MS = 4000;
+
+/** Says that the server does not answer, and for a moment that it answers again. It lies over the page: nothing moves. */
+function Connection({ isConnected }: { isConnected: boolean }) {
+  const [isBack, setBack] = useState(false);
+  const wasLost = useRef(false);
+  useEffect(() => {
+    setBack(isConnected && wasLost.current);
+    wasLost.current = !isConnected;
+    const timer = setTimeout(() => setBack(false), SHOWN_AGAIN_MS);
+    return () => clearTimeout(timer);
+  }, [isConnected]);
   return (
-    <Tooltip label={label}>
-      <ActionIcon size="lg" aria-label={label} onClick={() => setColorScheme(isDark ? "light" : "dark")}>
-        {isDark ? <IconSun size={17} /> : <IconMoon size={17} />}
-      </ActionIcon>
-    </Tooltip>
+    <div role="status" className={classes.connection}>
+      {!isConnected && (
+        <span className={classes.lost}>
+          <IconWifiOff size={16} aria-hidden />
+          The server does not answer. What you see may be old. Reconnecting …
+        </span>
+      )}
+      {isBack && (
+        <span className={classes.back}>
+          <IconCheck size={16} aria-hidden />
+          Connected again, and up to date.
+        </span>
+      )}
+    </div>
   );
 }
 
-function UserMenu() {
+function ThemeMenu() {
+  const { colorScheme, setColorScheme } = useMantineColorScheme();
+  const { icon: Current } = THEMES.find(({ value }) => value === colorScheme)!;
+  return (
+    <Menu position="bottom-end" width={180}>
+      <Menu.Target>
+        <ActionIcon size="lg" aria-label="Theme">
+          <Current size={17} />
+        </ActionIcon>
+      </Menu.Target>
+      <Menu.Dropdown>
+        {THEMES.map(({ value, label, icon: Icon }) => (
+          <Menu.Item
+            key={value}
+            role="menuitemradio"
+            aria-checked={colorScheme === value}
+            leftSection={<Icon size={15} />}
+            rightSection={colorScheme === value && <IconCheck size={14} aria-hidden />}
+            onClick={() => setColorScheme(value)}
+          >
+            {label}
+          </Menu.Item>
+        ))}
+      </Menu.Dropdown>
+    </Menu>
+  );
+}
+
+function UserMenu({ onKeys }: { onKeys: () => void }) {
   const { data } = useSuspenseQuery(session());
   const navigate = useNavigate();
   async function leave() {
@@ -185,6 +226,9 @@ function UserMenu() {
           {data.name} · {data.role}
         </Menu.Label>
         <Menu.Label>Windlass {data.version}</Menu.Label>
+        <Menu.Item leftSection={<IconKeyboard size={15} />} rightSection={<Kbd size="xs">?</Kbd>} onClick={onKeys}>
+          Keys
+        </Menu.Item>
         <Menu.Item leftSection={<IconLogout size={15} />} onClick={() => void leave()}>
           Sign out
         </Menu.Item>

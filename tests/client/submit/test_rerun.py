@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from windlass.client.exceptions import UserErrorException
-from windlass.client.submit.rerun import Rerun, described, spread, with_argument
+from windlass.client.submit.rerun import Rerun, spread, with_argument
 from windlass.core.codec import to_wire
 from windlass.core.entities import Container, EnvironmentSpec, RunSpec
 
@@ -147,11 +147,15 @@ def test_processes_grow_with_the_nodes() -> None:
 
 
 def test_the_run_definition_says_what_the_run_does() -> None:
-    again = a_rerun(definition={"arguments": ["--a", "1"], "command": "", "job": {"command": "train --a 1"},
-                                "environment": {"python": {"interpreterPath": sys.executable}}})  # fmt: skip
+    definition = {
+        "arguments": ["--a", "1"],
+        "job": {"command": "train --a 1"},
+        "environment": {"python": {"interpreterPath": sys.executable}},
+    }
+    again = a_rerun(environment=EnvironmentSpec(interpreter=sys.executable), definition=definition)
     again.replace_arguments(["--a", "2"])
     again.move("gpu-box")
-    found = described(again.spec)["definition"]
-    assert (found["arguments"], found["target"], found["script"]) == (["--a", "2"], "gpu-box", "train.py")
+    found = again.body()["spec"]["definition"]
+    assert (found["arguments"], found["target"]) == (["--a", "2"], "gpu-box")
     assert "job" not in found
     assert found["environment"]["python"]["interpreterPath"] == "python3"

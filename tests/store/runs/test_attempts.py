@@ -184,8 +184,9 @@ def test_the_machine_of_an_attempt_is_cleaned_although_its_run_goes_on(store: St
     requeue(store, "r1", slots=1)
     store.runs.save_handle("r1", 2, {"native_id": "2"}, fence=2)
     later = datetime.now(UTC) + timedelta(seconds=60)
-    assert [(run.id, attempt.number) for run, attempt in store.runs.uncleaned(later, 10)] == [("r1", 1)]
-    store.runs.mark_cleaned([("r1", 1)])
+    assert [(left.run, left.number) for left in store.runs.uncleaned(later, 10)] == [("r1", 1)]
+    [left] = store.runs.uncleaned(later, 10)
+    store.runs.mark_cleaned([("r1", 1, left.nonce)])
     assert store.runs.uncleaned(later, 10) == []
 
 

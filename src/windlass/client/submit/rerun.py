@@ -134,7 +134,7 @@ class Rerun:
         return {
             "experiment": experiment or view["experiment"],
             "type": view["type"],
-            "spec": described(spread(self.spec, self._before)),
+            "spec": described(spread(self.spec, self._before), self._before),
             "name": view["name"] if name is None else name,
             "tags": {**kept, **(tags or {})},
             "properties": {**source, RERUN_OF: view["id"]},
@@ -226,28 +226,32 @@ def spread(spec: Spec, before: Spec) -> Spec:
     return {**spec, "distribution": changed}
 
 
-def described(spec: Spec) -> Spec:
-    """The same specification, whose `definition` (Azure's, for get_details()) says what the rest says."""
-    definition = dict(spec["definition"] or {})
+def described(spec: Spec, before: Spec) -> Spec:
+    """The same specification, whose `definition` (Azure's, for get_details()) follows the changes since `before`."""
+    definition, facts, earlier = dict(spec["definition"] or {}), _facts(spec), _facts(before)
     if not definition:
         return spec
-    if (definition.get("arguments"), definition.get("command")) != (spec["arguments"], " ".join(spec["command"])):
+    definition.update({key: value for key, value in facts.items() if value != earlier[key]})
+    if any(facts[key] != earlier[key] for key in ("script", "arguments", "command")):
         definition.pop("job", None)  # the job file has another command
-    definition.update(
-        script=spec["script"],
-        arguments=list(spec["arguments"]),
-        command=" ".join(spec["command"]),
-        target=spec["target"],
-        maxRunDurationSeconds=spec["max_run_duration_seconds"],
-        nodeCount=spec["resources"].get("nodes") or 1,
-        priority=spec["priority"],
-        environmentVariables=spec["environment_variables"],
-    )
-    python = (definition.get("environment") or {}).get("python") or {}
-    if "interpreterPath" in python and spec["environment"].get("interpreter") is not None:
-        python = {**python, "interpreterPath": spec["environment"]["interpreter"]}
-        definition["environment"] = {**definition["environment"], "python": python}
-    processes = (definition.get("pytorch") or {}).get("processCount")
-    if processes is not None and spec["distribution"]:
+    environment = definition.get("environment") or {}
+    path = spec["environment"].get("interpreter")
+    if path not in (None, before["environment"].get("interpreter")) and "interpreterPath" in (environment.get("python") or {}):
+        definition["environment"] = {**environment, "python": {**environment["python"], "interpreterPath": path}}
+    if spec["distribution"] and (definition.get("pytorch") or {}).get("processCount") is not None:
         definition["pytorch"] = {**definition["pytorch"], "processCount": spec["distribution"]["process_count"]}
     return {**spec, "definition": definition}
+
+
+def _facts(spec: Spec) -> Dict[str, Any]:
+    """Fields of the definition that say the same as the specification."""
+    return {
+        "script": spec["script"],
+        "arguments": list(spec["arguments"]),
+        "command": " ".join(spec["command"]),
+        "target": spec["target"],
+        "maxRunDurationSeconds": spec["max_run_duration_seconds"],
+        "nodeCount": spec["resources"].get("nodes") or 1,
+        "priority": spec["priority"],
+        "environmentVariables": spec["environment_variables"],
+    }

@@ -6,7 +6,6 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from windlass.client import names
-from windlass.client.config import project_file
 from windlass.client.exceptions import UserErrorException, WorkspaceExists, WorkspaceNotFound
 from windlass.client.unsupported import not_provided
 from windlass.client.workspace import config_file
@@ -145,6 +144,8 @@ class Workspace:
                     "directories.",
                     "Workspace.from_config() without a path uses the default workspace; ws.write_config() writes one.",
                 )
+            from windlass.client.config import project_file
+
             return Workspace("", "", project_file.workspace_of() or DEFAULT, auth)
         return Workspace(*config_file.read(found), auth)
 

@@ -14,6 +14,7 @@ from windlass.core.errors import TargetUnreachable
 from windlass.drivers.base import Features, Handle, TargetGroup, shown_in_form
 from windlass.drivers.containers.config import CONTAINER_SETTINGS, ContainerConfig
 from windlass.drivers.machine import build_tools, runner_package
+from windlass.drivers.machine.channels import InteractiveMachine
 from windlass.drivers.machine.driver import MachineDriver
 from windlass.drivers.machine.host_client import HostClient
 from windlass.drivers.machine.subscriptions import Feed
@@ -46,7 +47,7 @@ class LocalConfig(ContainerConfig):
     )
 
 
-class LocalDriver(MachineDriver[LocalConfig]):
+class LocalDriver(MachineDriver[LocalConfig], InteractiveMachine):
     """This computer."""
 
     kind = "local"

@@ -43,6 +43,7 @@ from windlass.drivers.base import (
 from windlass.drivers.containers.config import CONTAINER_SETTINGS, ContainerConfig
 from windlass.drivers.machine import build_tools, network, runner_package
 from windlass.drivers.machine.build_tools import Program
+from windlass.drivers.machine.channels import InteractiveMachine
 from windlass.drivers.machine.driver import MachineDriver
 from windlass.drivers.machine.host_client import HostClient
 from windlass.drivers.machine.subscriptions import Feed
@@ -233,7 +234,7 @@ def check_login(login: Login, given: set[str], reads_user_files: bool) -> None:
     raise InvalidRequest(message)
 
 
-class SshDriver(MachineDriver[SshConfig], Attachable):
+class SshDriver(MachineDriver[SshConfig], Attachable, InteractiveMachine):
     """A Linux machine that is reached by SSH: an account there and Python 3.8 or newer are all that it needs.
 
     Its host key is shown and pinned: if another machine answers later, nothing is sent there. Passwords and keys go to

@@ -16,8 +16,9 @@ from windlass.core.entities import Artifact, Event, Experiment, NodeShare, Run, 
 from windlass.core.errors import WindlassError
 from windlass.core.states import Intent, Reason, RunState
 from windlass.drivers.base import Attachable, Managed
+from windlass.server.execution.overdue import Overdue
 from windlass.server.execution.target_probe import outline
-from windlass.store import Attempt
+from windlass.store import Attempt, RunCounts
 
 log = logging.getLogger(__name__)
 Time = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
@@ -71,7 +72,21 @@ class RunView(TypedDict):
     tags: dict[str, str | None]
     properties: dict[str, str]
     url: str
-    metrics: NotRequired[dict[str, Any]]
+    archived_at: Time | None
+    metrics: NotRequired[dict[str, Any]]  # if names were asked for
+    script: NotRequired[str]  # if arguments were asked for; "" for a command, which is in the arguments
+    arguments: NotRequired[list[str]]
+
+
+class OverdueView(TypedDict):
+    """A run that should have changed its state by `since`."""
+
+    id: str
+    experiment: str
+    name: str
+    state: RunState
+    since: Time
+    message: str
 
 
 class AttemptView(TypedDict):
@@ -151,6 +166,10 @@ class ExperimentView(TypedDict):
     created_at: Time
     archived_at: Time | None
     tags: dict[str, str]
+    runs: int  # without archived ones, as all counts
+    active_runs: int
+    failed_runs: int
+    last_run_at: Time | None
 
 
 class TargetView(TypedDict):
@@ -208,6 +227,19 @@ def run_view(run: Run, base_url: str) -> RunView:
         "tags": run.tags,
         "properties": run.properties,
         "url": f"{base_url}/workspaces/{run.workspace}/runs/{run.id}",
+        "archived_at": _time(run.archived_at),
+    }
+
+
+def overdue_view(overdue: Overdue) -> OverdueView:
+    run = overdue.unfinished.run
+    return {
+        "id": run.id,
+        "experiment": run.experiment,
+        "name": run.name,
+        "state": run.state,
+        "since": format_time(overdue.since),
+        "message": overdue.message,
     }
 
 
@@ -249,9 +281,8 @@ def workspace_view(workspace: Workspace) -> WorkspaceView:
     return wire
 
 
-def experiment_view(experiment: Experiment) -> ExperimentView:
-    wire: ExperimentView = to_wire(experiment)
-    return wire
+def experiment_view(experiment: Experiment, counts: RunCounts) -> ExperimentView:
+    return cast(ExperimentView, {**to_wire(experiment), **to_wire(counts)})
 
 
 def target_view(

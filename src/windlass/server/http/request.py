@@ -66,7 +66,7 @@ class ApiRequest(Request):
             self._pull(run_id)
         run = context.store.runs.get(self.workspace, run_id)
         check_own(context.store, principal, run, is_reading)
-        if self.permission in ("runs.write", "runs.cancel"):
+        if self.permission in ("runs.write", "runs.cancel", "runs.exec"):
             principal.check_acts_on(run)
         return run
 

@@ -28,9 +28,9 @@ _READER = frozenset({
 })  # fmt: skip
 _CONTRIBUTOR = _READER | {
     "experiments.write", "runs.submit", "runs.write", "runs.cancel", "targets.use", "secrets.use", "environments.write",
-    "models.write",
+    "models.write", "runs.exec",
 }  # fmt: skip
-_OWNER = _CONTRIBUTOR | {"targets.write", "secrets.write", "audit.read", "tokens.read", "tokens.write"}
+_OWNER = _CONTRIBUTOR | {"targets.exec", "targets.write", "secrets.write", "audit.read", "tokens.read", "tokens.write"}
 _SERVER = frozenset({
     "server.read", "server.stop", "server.gc", "settings.read", "settings.write", "workspaces.create", "secrets.rotate",
     "quotas.write",

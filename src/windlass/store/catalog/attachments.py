@@ -18,7 +18,7 @@ from windlass.store.catalog import target_events
 from windlass.store.catalog.targets import ALL, DELETING, SUCCEEDED, find
 from windlass.store.db.base import Database
 from windlass.store.db.column_types import now
-from windlass.store.db.schema import QueueState, attempts, former_targets, runs, targets, workspaces
+from windlass.store.db.schema import QueueState, attempts, deleted_attempts, former_targets, runs, targets, workspaces
 from windlass.store.runs import events, transitions
 from windlass.store.runs.rows import RUN, run_of
 
@@ -338,6 +338,8 @@ def _fail_run(connection: Connection, run: Run, queue_state: int, what: str) -> 
 def _mark_attempts_cleaned(connection: Connection, workspace: str, name: str) -> None:
     """Mark all attempts as cleaned: no server can clean up on a removed target."""
     here = select(runs.c.pk).where(runs.c.workspace == workspace, runs.c.target == name)
+    of_deleted = (deleted_attempts.c.workspace == workspace) & (deleted_attempts.c.target == name)
+    connection.execute(delete(deleted_attempts).where(of_deleted))
     change = update(attempts).where(attempts.c.run.in_(here), attempts.c.cleaned_at.is_(None))
     connection.execute(change.values(cleaned_at=now()))
 

@@ -1,4 +1,4 @@
-"""The texts of a run that a search looks through, case folded. They are bounded: a search may read those of all runs."""
+"""The texts of a run that a search looks through, case folded. They are bounded, since a search may read them all."""
 
 from __future__ import annotations
 

@@ -31,3 +31,31 @@ export async function deleteRun(workspace: string, id: string, hasChildren: bool
     method: "DELETE",
   });
 }
+
+export type Series = Schemas["SeriesView"];
+
+/** The series of a run with their last values and extremes. */
+export const summaries = (workspace: string, id: string) =>
+  queryOptions({
+    queryKey: ["run", workspace, id, "summaries"],
+    queryFn: async ({ signal }) =>
+      (await data(api.GET(`${W}/runs/{id}/metrics`, { params: { path: { workspace, id }, query: { last: true } }, signal }))).metrics,
+  });
+
+/** The points of a series, thinned by the server; of a range of its indices if one is given. */
+export const seriesPoints = (workspace: string, id: string, name: string, maxPoints: number, range: readonly [number, number] | null = null) =>
+  queryOptions({
+    queryKey: ["run", workspace, id, "points", name, maxPoints, range],
+    queryFn: async ({ signal }): Promise<{ count: number; points: (number | null)[][] }> => {
+      const part = range ? `&first=${range[0]}&last=${range[1]}` : "";
+      const path = `api/v1/workspaces/${encodeURIComponent(workspace)}/runs/${encodeURIComponent(id)}`;
+      return (await request(`${path}/metrics/${name.split("/").map(encodeURIComponent).join("/")}?max_points=${maxPoints}${part}`, { signal })).json();
+    },
+  });
+
+export const snapshotOf = (workspace: string, id: string) =>
+  queryOptions({
+    queryKey: ["snapshot", workspace, id],
+    staleTime: Infinity,
+    queryFn: ({ signal }) => data(api.GET(`${W}/runs/{id}/snapshot`, { params: { path: { workspace, id } }, signal })),
+  });

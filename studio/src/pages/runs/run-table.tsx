@@ -19,7 +19,7 @@ const ROW_HEIGHT = 34;
 const CARD_HEIGHT = 66;
 const HEAD_HEIGHT = 35;
 const CHECK_WIDTH = 36;
-const OVERSCAN = 24;
+const OVERSCAN = 30;
 
 type Props = {
   workspace: string;

@@ -106,7 +106,7 @@ def append(request: ApiRequest, workspace: WorkspaceName, id: RunId, body: Lines
         if known >= end:
             return json_response({"offset": known})
         if metrics.append(id, writer, known, end, body.lines[known - body.offset :], attempt=run.attempt):
-            request.context.event_bus.publish(id)
+            request.context.event_bus.publish_change(workspace, id)
             return json_response({"offset": end})
     raise Conflict(f"Writer {body.writer} of run {id} writes twice at the same time.")
 
