@@ -22,7 +22,9 @@ export const theme = createTheme({
     Select: { defaultProps: { size: "sm", allowDeselect: false } },
     ActionIcon: { defaultProps: { variant: "subtle", color: "gray" } },
     Tooltip: { defaultProps: { openDelay: 300, events: { hover: true, focus: true, touch: false } } },
-    Modal: { defaultProps: { centered: true, closeButtonProps: { "aria-label": "Close" } } },
+    Modal: { defaultProps: { centered: true, closeButtonProps: { "aria-label": "Close" } }, styles: { title: { fontWeight: 600 } } },
+    ModalHeader: { defaultProps: { role: "presentation" } }, // not the page's banner
+    DrawerHeader: { defaultProps: { role: "presentation" } },
     Drawer: { defaultProps: { closeButtonProps: { "aria-label": "Close" } } },
     Tabs: { defaultProps: { keepMounted: false } },
   },
