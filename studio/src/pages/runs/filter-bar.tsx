@@ -155,7 +155,7 @@ type ManyProps = { label: string; values: readonly string[]; chosen: string[]; o
 /** Values to tick, with a text that narrows them if there are many. */
 function Many({ label, values, chosen, onChange }: ManyProps) {
   const [text, setText] = useState("");
-  const all = [...new Set([...chosen, ...values])].filter((value) => value.toLowerCase().includes(text.toLowerCase()));
+  const all = [...new Set([...values, ...chosen])].filter((value) => value.toLowerCase().includes(text.toLowerCase()));
   return (
     <Stack gap="xs">
       {values.length > 12 || text ? <Narrow text={text} setText={setText} /> : null}
