@@ -78,6 +78,7 @@ def _interactive(api: Api) -> str:
 
 def _upload(api: Api, run: str, path: str, file: Path) -> None:
     headers = {**api.headers, "Content-Type": "application/octet-stream", "Content-Length": str(file.stat().st_size)}
+    api.connection.close()  # writing the file took longer than the server keeps an idle connection
     with file.open("rb") as body:
         api.connection.request("PUT", f"{API}{api.workspace}/runs/{run}/files/{path}", body, headers)
         answer = api.connection.getresponse()
