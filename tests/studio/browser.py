@@ -8,6 +8,7 @@ import shutil
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from playwright.sync_api import (
@@ -21,6 +22,7 @@ from playwright.sync_api import (
     sync_playwright,
 )
 
+from tests import server_process
 from tests.cli.shell import Shell
 
 PROGRAM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -104,6 +106,11 @@ class Studio(Shell):
     def token(self) -> str:
         return (self.home / "token").read_text().strip()
 
+    def stop_server(self) -> None:
+        server_process.stop(self.home)
+        if self.server is not None:
+            self.server.wait(server_process.STOP_SECONDS)
+
     def call(self, method: str, path: str, body: Any = None, token: str | None = None) -> Any:
         """A request to the API, `path` relative to /api/v1."""
         content = None if body is None else json.dumps(body).encode()
@@ -120,3 +127,13 @@ class Studio(Shell):
         address = self.call("POST", "/session-codes", token=token)["url"]
         page.goto(f"{address}&next={path}")
         page.wait_for_url(f"{self.url}{path}")
+
+
+@contextmanager
+def using(home: Path) -> Iterator[Studio]:
+    """A home whose server is ended afterwards, by its own id."""
+    studio = Studio(home)
+    try:
+        yield studio
+    finally:
+        studio.stop_server()

@@ -16,8 +16,8 @@ from typing import Any, Protocol
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests import server_process
-from tests.studio.browser import DESKTOP, PATIENCE_MS, Studio, Watch, chromium
+from tests.studio.browser import DESKTOP, PATIENCE_MS, Studio, Watch, chromium, using
+from tests.studio.content import Content, fill
 
 expect.set_options(timeout=PATIENCE_MS)
 
@@ -40,19 +40,23 @@ class OpenPage(Protocol):
 @pytest.fixture(scope="session")
 def studio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Studio]:
     """A server that tests share. They make experiments, targets and members of names of their own."""
-    shared = Studio(tmp_path_factory.mktemp("studio") / "home")
-    shared.start_server()
-    yield shared
-    server_process.stop(shared.home)
+    with using(tmp_path_factory.mktemp("studio") / "home") as shared:
+        shared.start_server()
+        yield shared
+
+
+@pytest.fixture(scope="session")
+def content(studio: Studio, tmp_path_factory: pytest.TempPathFactory) -> Content:
+    """One of each thing on the shared server."""
+    return fill(studio, tmp_path_factory.mktemp("content") / "alphas")
 
 
 @pytest.fixture
 def own_studio(tmp_path: Path) -> Iterator[Studio]:
     """A server of this test alone, with nothing in it, which it may stop and start."""
-    own = Studio(tmp_path / "own home")
-    own.start_server()
-    yield own
-    server_process.stop(own.home)
+    with using(tmp_path / "own home") as own:
+        own.start_server()
+        yield own
 
 
 @pytest.fixture(scope="module")

@@ -21,6 +21,7 @@ COMMANDS: tuple[tuple[str, str, str, str], ...] = (
     ("Runs", "runs", "runs.listing", "List runs."),
     ("Runs", "show", "runs.show", "Show a run: state, metrics, files."),
     ("Runs", "logs", "runs.logs", "Print a run's log; -f follows it."),
+    ("Runs", "open", "runs.open", "Open the page of a run in a browser, signed in."),
     ("Runs", "metrics", "runs.metrics", "Show the metrics of a run."),
     ("Runs", "compare", "runs.compare", "Compare runs: parameters, metrics, differences."),
     ("Runs", "files", "runs.files", "List the files of a run."),
@@ -48,6 +49,7 @@ COMMANDS: tuple[tuple[str, str, str, str], ...] = (
     ("Secrets", "secret", "workspace.secret", "Set, list, grant and delete secrets that runs may use."),
     ("Secrets", "audit", "workspace.audit", "Show who did what."),
     ("Server", "status", "server.status", "Show the server, the targets and what runs now."),
+    ("Server", "studio", "server.studio", "Open the studio in a browser, signed in."),
     ("Server", "server", "server.server", "Start and stop the server."),
     ("Server", "token", "workspace.token", "Create, list and revoke the tokens of members."),
     ("Server", "doctor", "server.doctor", "Check this machine, and print what fixes each problem."),
@@ -85,7 +87,7 @@ class Root(Group):
         **dict.fromkeys(("manifest", "image", "service"), _DEPLOYING),
     }
     command_hints = {
-        "open": "`windlass show RUN` prints the address of a run's page, for a browser.",
+        **dict.fromkeys(("ui", "dashboard", "web", "portal"), "`windlass studio` opens the web pages in a browser."),
         **dict.fromkeys(("targets", "target"), "`windlass compute list` lists the targets."),
         **dict.fromkeys(("list", "ls"), "`windlass runs` lists runs, and `windlass compute list` targets."),
         **dict.fromkeys(("retry", "resubmit", "again"), "`windlass rerun RUN` runs a run again."),
@@ -152,8 +154,8 @@ ROOT = Root(
     run, or @last~1 for the run before it.
     """,
     epilog="""Exit codes: 0 done, 1 any other error, 2 invalid command line or request, 3 not found, 4 denied, 5 server
-    unavailable, 6 conflict, 7 target error, 8 no space left, 9 too many requests, 130 Ctrl-C. `submit` has the
-    script's exit code, and 125 if the script was not run.
+    unavailable, 6 conflict, 7 target error, 8 no space left, 9 too many requests, 130 Ctrl-C. `submit`, `rerun`
+    and `wait` have the script's exit code, and 125 if the script was not run.
 
     Start here: windlass submit train.py
     """,

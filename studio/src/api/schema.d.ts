@@ -143,6 +143,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/sign-in": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Show the command that opens this server's studio signed in. */
+        get: operations["sessions_show_sign_in"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/status": {
         parameters: {
             query?: never;
@@ -1000,7 +1017,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Several series for charts, each downsampled so that its minima and maxima stay: all of the run, or those named. */
+        /** Several series for charts, each downsampled so that its minima and maxima stay: those named, or the first 100. */
         get: operations["metrics_thin_many"];
         put?: never;
         post?: never;
@@ -3813,6 +3830,11 @@ export interface components {
              */
             token: string | null;
         };
+        /** SignInCommand */
+        SignInCommand: {
+            /** Command */
+            command: string;
+        };
         /** SnapshotFileView */
         SnapshotFileView: {
             /** Digest */
@@ -5459,6 +5481,53 @@ export interface operations {
             };
             /** @description The target or the database does not answer; try again. */
             503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+        };
+    };
+    sessions_show_sign_in: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Show the command that opens this server's studio signed in. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SignInCommand"];
+                };
+            };
+            /** @description The request is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description The token does not allow this, or the request is not meant for this server. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            /** @description A bug; the server's log has the details. */
+            500: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -12329,9 +12398,9 @@ export interface operations {
         requestBody?: never;
         responses: {
             /**
-             * @description Several series for charts, each downsampled so that its minima and maxima stay: all of the run, or those named.
+             * @description Several series for charts, each downsampled so that its minima and maxima stay: those named, or the first 100.
              *
-             *     Names without a series are left out.
+             *     Names without a series are left out. Series that are not of numbers have no points.
              */
             200: {
                 headers: {

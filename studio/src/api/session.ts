@@ -1,17 +1,9 @@
 /** The session of this browser: signing in and out, and what it permits. */
 import { queryOptions, useQuery } from "@tanstack/react-query";
 
-import { request, sessionToken } from "./client";
+import { api, data, request, type Schemas, sessionToken } from "./client";
 
-export type Session = {
-  name: string;
-  role: string;
-  workspace: string | null;
-  permissions: string[];
-  server: string;
-  version: string;
-  expires_at: string;
-};
+export type Session = Schemas["SessionView"];
 
 export const session = () =>
   queryOptions({
@@ -19,6 +11,10 @@ export const session = () =>
     staleTime: 60_000,
     queryFn: async ({ signal }): Promise<Session> => (await request("api/v1/session", { signal })).json(),
   });
+
+/** The command that opens this server's studio signed in. */
+export const signInCommand = () =>
+  queryOptions({ queryKey: ["sign-in"], staleTime: Infinity, queryFn: () => data(api.GET("/api/v1/sign-in")) });
 
 export async function signIn(proof: { code: string } | { token: string }): Promise<void> {
   const response = await request("api/v1/session", {

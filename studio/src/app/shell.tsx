@@ -69,12 +69,12 @@ export function Shell() {
           <span>Windlass</span>
         </Link>
         <WorkspaceSelect workspace={workspace} />
-        <UnstyledButton className={classes.search} onClick={spotlight.open} aria-label="Search and commands">
+        <UnstyledButton className={classes.search} onClick={spotlight.open} aria-label="Search runs, go to a page …">
           <IconSearch size={15} />
           <Text span size="sm" visibleFrom="sm">
             Search runs, go to a page …
           </Text>
-          <Kbd size="xs" className={classes.key}>
+          <Kbd size="xs" className={classes.key} aria-hidden>
             /
           </Kbd>
         </UnstyledButton>

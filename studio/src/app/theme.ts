@@ -6,7 +6,7 @@ const petrol: MantineColorsTuple = [
 
 export const theme = createTheme({
   primaryColor: "petrol",
-  primaryShade: { light: 9, dark: 7 },
+  primaryShade: { light: 9, dark: 8 },
   colors: { petrol },
   fontFamily: "'Inter Variable', system-ui, sans-serif",
   fontFamilyMonospace: "'JetBrains Mono Variable', ui-monospace, monospace",
@@ -22,7 +22,9 @@ export const theme = createTheme({
     Select: { defaultProps: { size: "sm", allowDeselect: false } },
     ActionIcon: { defaultProps: { variant: "subtle", color: "gray" } },
     Tooltip: { defaultProps: { openDelay: 300, events: { hover: true, focus: true, touch: false } } },
-    Modal: { defaultProps: { centered: true, closeButtonProps: { "aria-label": "Close" } } },
+    Modal: { defaultProps: { centered: true, closeButtonProps: { "aria-label": "Close" } }, styles: { title: { fontWeight: 600 } } },
+    ModalHeader: { defaultProps: { role: "presentation" } }, // not the page's banner
+    DrawerHeader: { defaultProps: { role: "presentation" } },
     Drawer: { defaultProps: { closeButtonProps: { "aria-label": "Close" } } },
     Tabs: { defaultProps: { keepMounted: false } },
   },

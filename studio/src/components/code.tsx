@@ -1,20 +1,26 @@
-import { ActionIcon, CopyButton, Tabs, Tooltip } from "@mantine/core";
+import { ActionIcon, Tabs, Tooltip } from "@mantine/core";
 import { IconCheck, IconCopy } from "@tabler/icons-react";
+import { useState } from "react";
 
+import { copyText } from "@/lib/clipboard";
 import classes from "./code.module.css";
+
+const SHOWN_MS = 1500;
 
 /** A button that copies a text. */
 export function Copy({ text, label = "Copy" }: { text: string; label?: string }) {
+  const [isCopied, setCopied] = useState(false);
+  async function copy() {
+    if (!(await copyText(text))) return;
+    setCopied(true);
+    setTimeout(() => setCopied(false), SHOWN_MS);
+  }
   return (
-    <CopyButton value={text}>
-      {({ copied, copy }) => (
-        <Tooltip label={copied ? "Copied" : label}>
-          <ActionIcon onClick={copy} aria-label={label} size="sm">
-            {copied ? <IconCheck size={14} /> : <IconCopy size={14} />}
-          </ActionIcon>
-        </Tooltip>
-      )}
-    </CopyButton>
+    <Tooltip label={isCopied ? "Copied" : label}>
+      <ActionIcon onClick={() => void copy()} aria-label={label} size="sm">
+        {isCopied ? <IconCheck size={14} /> : <IconCopy size={14} />}
+      </ActionIcon>
+    </Tooltip>
   );
 }
 

@@ -74,11 +74,11 @@ def status(context: CommandContext) -> int:
     return 0 if found["running"] else BY_CODE["server_unavailable"]
 
 
-@server.command("token", cls=Command, short_help="Print the token that opens a run's page.")
+@server.command("token", cls=Command, short_help="Print the token that signs in to the studio.")
 @click.pass_obj
 def token(context: CommandContext) -> None:
-    """Print the token that opens the pages of runs: the owner's token of the private server, or your own (which
-    WINDLASS_TOKEN has) of the server that WINDLASS_URL or --url names. Keep it to yourself.
+    """Print the token that signs in to the studio and opens the API: the owner's token of the private server, or your
+    own (which WINDLASS_TOKEN has) of the server that WINDLASS_URL or --url names. Keep it to yourself.
     """
     secret = _own_token() if context.is_remote else embedded_server.find_or_start(home(context)).token
     if context.json:
@@ -209,6 +209,7 @@ def server_facts(context: CommandContext, found: dict[str, Any]) -> list[tuple[s
     version = str(found["version"])
     other = f" (this command is {__version__})" if version != __version__ else ""
     return [
+        ("Studio", f"{escape(found['url'])} (windlass studio opens it, signed in)"),
         ("Process", str(found.get("pid") or "")),
         ("Home", escape(str(found.get("home") or ""))),
         ("Version", version + other),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Annotated, Self
 from urllib.parse import urlsplit
 
@@ -20,6 +22,7 @@ from windlass.server.http.routing import route
 from windlass.server.security.authentication import bearer_token
 from windlass.server.security.principals import Principal
 from windlass.server.security.sessions import CODE_LIFETIME, BrowserSession
+from windlass.server.settings import is_loopback
 
 TAG = "sessions"
 
@@ -39,6 +42,10 @@ class SignIn(Body):
 
 class LinkFor(Body):
     path: Annotated[str, Field(min_length=1, max_length=8192)]
+
+
+class SignInCommand(TypedDict):
+    command: str
 
 
 class CodeView(TypedDict):
@@ -63,6 +70,18 @@ class NewSessionView(SessionView):
 
 class Link(TypedDict):
     url: str
+
+
+@route("GET", "/sign-in", "open", answers=SignInCommand)
+def show_sign_in(request: ApiRequest) -> Response:
+    """Show the command that opens this server's studio signed in."""
+    settings = request.context.settings
+    option: list[str] = []
+    if settings.public_url or not is_loopback(settings.host):
+        option = ["--url", request.context.url]
+    elif settings.home != Path.home() / ".windlass":
+        option = ["--home", str(settings.home)]
+    return json_response({"command": shlex.join(["windlass", *option, "studio"])})
 
 
 @route("POST", "/session-codes", "api.read", status=201, answers=CodeView, errors=(507,))

@@ -1,12 +1,12 @@
 /** Signing in: by the one-time code in the address, or by a token. Says how to get in to this server. */
 import { Button, Center, Loader, PasswordInput, Paper, Stack, Text, Title } from "@mantine/core";
-import { useMutation } from "@tanstack/react-query";
+import { useMutation, useQuery } from "@tanstack/react-query";
 import { getRouteApi, useRouter } from "@tanstack/react-router";
 import { useEffect, useRef, useState } from "react";
 
 import { basePath } from "@/api/client";
 import { queryClient } from "@/api/queries";
-import { signIn } from "@/api/session";
+import { signIn, signInCommand } from "@/api/session";
 import { Code } from "@/components/code";
 import { Failure } from "@/components/states";
 
@@ -31,6 +31,9 @@ export function SignInPage() {
   const { next = "" } = route.useSearch();
   const router = useRouter();
   const [token, setToken] = useState("");
+  const { data: way } = useQuery(signInCommand());
+  const command = way?.command ?? "windlass studio";
+  const tokenCommand = command.replace(/studio$/, "server token");
   const arrived = useRef<ReturnType<typeof takeCode>>(null);
   const enter = useMutation({
     mutationFn: signIn,
@@ -65,9 +68,10 @@ export function SignInPage() {
             <Text size="sm">
               On the computer where you use <code>windlass</code>, this opens the studio signed in:
             </Text>
-            <Code text={`windlass studio`} />
+            <Code text={command} />
             <Text size="sm">
-              Or paste a token: an owner of the workspace gives you one (<code>windlass token create</code>).
+              Or paste your token. <code>{tokenCommand}</code> prints it; for a shared server, an owner of the workspace
+              gives you one.
             </Text>
             {enter.error && <Failure error={enter.error} />}
             <PasswordInput

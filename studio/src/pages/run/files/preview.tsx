@@ -9,13 +9,13 @@ import { Copy } from "@/components/code";
 import { Failure, Loading } from "@/components/states";
 import { bytes, plural } from "@/lib/format";
 
-import { useDownload } from "./use-download";
+import { type Csv, parseCsv } from "./csv";
 import classes from "./files.module.css";
 import { JsonTree } from "./json-tree";
 import { firstLines, imageTypeOf, kindOf, MOST_JSON, MOST_TEXT } from "./preview-kind";
+import { useDownload } from "./use-download";
 
 const MOST_LINES = 5_000;
-const MOST_ROWS = 1_000;
 
 export type Previewed = {
   path: string;
@@ -129,17 +129,6 @@ function Json({ text }: { text: string }) {
       )}
     </>
   );
-}
-
-export type Csv = { header: string[]; rows: string[][]; isCut: boolean };
-
-/** Parses the first rows of a CSV file. */
-export async function parseCsv(text: string, isCut: boolean): Promise<Csv> {
-  const { default: Papa } = await import("papaparse");
-  const { data, meta } = Papa.parse<string[]>(text, { preview: MOST_ROWS + 2, skipEmptyLines: true });
-  const [header = [], ...rows] = data;
-  if (isCut && !meta.truncated) rows.pop(); // the last row may be incomplete
-  return { header, rows: rows.slice(0, MOST_ROWS), isCut: isCut || rows.length > MOST_ROWS };
 }
 
 function CsvTable({ text, isCut }: { text: string; isCut: boolean }) {

@@ -7,7 +7,6 @@ const HINTS: Record<string, string> = {
   building_environment: "The environment is built once; later runs find it. The log shows the build.",
   collecting_outputs: "The script has ended; its outputs are being collected.",
   no_contact: "The run may still be going on. Its state is known again when the target answers.",
-  exited: "The end of the log has the script's own words.",
   signaled: "Something killed the script: often the kernel, an administrator or the script itself.",
   out_of_memory: "Give it more memory, a larger machine, or smaller batches.",
   time_limit: "It ran longer than its limit permits. Submit it again with a higher limit.",

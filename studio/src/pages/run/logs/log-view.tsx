@@ -54,7 +54,7 @@ export function LogView({ document, label, isWrapped, isFollowing, onFollow, sea
   useLayoutEffect(() => {
     const element = scroller.current;
     const place = scroll.top + scroll.shift;
-    if (element && Math.abs(element.scrollTop - place) >= 1) element.scrollTop = place;
+    if (element && height && Math.abs(element.scrollTop - place) >= 1) element.scrollTop = place;
   });
   useLayoutEffect(() => {
     if (!target || !document.isLoaded) return;
@@ -67,15 +67,14 @@ export function LogView({ document, label, isWrapped, isFollowing, onFollow, sea
 
   function onScroll() {
     const element = scroller.current!;
-    const before = scroll.top;
-    if (Math.abs(element.scrollTop - (scroll.top + scroll.shift)) < 1) return;
+    if (!height || Math.abs(element.scrollTop - (scroll.top + scroll.shift)) < 1) return;
+    const isAtEnd = element.scrollTop >= element.scrollHeight - element.clientHeight - 2;
+    if (isFollowing && isAtEnd) return; // the log or the window has grown
     const moved = scroll.scrolled(element.scrollTop);
     if (moved !== null) element.scrollTop = moved;
     const line = layout.lineAt(Math.floor(scroll.top / ROW));
     anchor.current = { line, within: scroll.top - layout.rowOf(line) * ROW, columns };
-    const isAtEnd = scroll.top >= scroll.lastTop - 2;
-    if (isFollowing && scroll.top < before) onFollow(false);
-    else if (!isFollowing && isAtEnd && !document.isComplete) onFollow(true);
+    if (isFollowing !== isAtEnd && (isFollowing || !document.isComplete)) onFollow(isAtEnd);
     redraw((count) => count + 1);
   }
 

@@ -12,7 +12,7 @@ import {
   IconTextWrap,
 } from "@tabler/icons-react";
 import { useRouterState } from "@tanstack/react-router";
-import { type KeyboardEvent, useEffect, useMemo, useRef, useState } from "react";
+import { type KeyboardEvent, useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
 
 import type { RunDetails } from "@/api/queries";
 import { describe, Failure, Loading } from "@/components/states";
@@ -86,9 +86,10 @@ function Log({ run, path, choice }: Props & { path: string; choice: React.ReactN
     setFollowing(false);
     setTarget((before) => ({ line, request: (before?.request ?? 0) + 1 }));
   });
+  const [panel, height] = useRestOfPage();
   const isEmpty = document.isLoaded && document.lineCount === 0;
   return (
-    <div className={classes.panel}>
+    <div className={classes.panel} ref={panel} style={{ height }}>
       <div className={classes.toolbar}>
         {choice}
         <SearchField {...search} />
@@ -146,6 +147,27 @@ function Log({ run, path, choice }: Props & { path: string; choice: React.ReactN
       <Status document={document} path={path} />
     </div>
   );
+}
+
+const LEAST_HEIGHT = 360;
+const BELOW = 16;
+
+/** The height from an element down to the lower edge of the window. */
+function useRestOfPage(): [React.RefObject<HTMLDivElement | null>, number] {
+  const element = useRef<HTMLDivElement>(null);
+  const [height, setHeight] = useState(LEAST_HEIGHT);
+  useLayoutEffect(() => {
+    const measure = () => {
+      const top = (element.current?.getBoundingClientRect().top ?? 0) + window.scrollY;
+      setHeight(Math.max(LEAST_HEIGHT, window.innerHeight - top - BELOW));
+    };
+    measure();
+    const observer = new ResizeObserver(measure);
+    observer.observe(window.document.body);
+    window.addEventListener("resize", measure);
+    return () => (observer.disconnect(), window.removeEventListener("resize", measure));
+  }, []);
+  return [element, height];
 }
 
 function emptyText(run: RunDetails): string {

@@ -148,6 +148,9 @@ export class LongScroll {
 
   private ideal(): number {
     if (this.height <= TALLEST) return this.top;
-    return Math.round((this.top / this.lastTop) * (TALLEST - this.viewport));
+    const end = TALLEST - this.viewport;
+    if (this.top === 0 || this.top === this.lastTop) return this.top && end;
+    // Never at an end of the bar before the content is at its own: it could not be scrolled further.
+    return Math.min(Math.max(1, Math.round((this.top / this.lastTop) * end)), end - 1);
   }
 }

@@ -4,10 +4,22 @@ import { IconAlertTriangle } from "@tabler/icons-react";
 
 import type { RunDetails } from "@/api/queries";
 
-import { hintOf } from "../head/reasons";
 import { BUILD_LOG, MAIN_LOG } from "../logs/log-names";
 import classes from "../run.module.css";
 import { LogTail } from "./log-tail";
+
+const TITLES: Record<string, string> = {
+  exited: "The script failed",
+  signaled: "The script was killed",
+  out_of_memory: "Out of memory",
+  time_limit: "Stopped at its time limit",
+  start_failed: "It could not be started",
+  environment_failed: "The environment could not be built",
+  evicted: "Evicted",
+  node_lost: "Its machine was lost",
+  gave_up: "Its target did not answer",
+  rejected: "The target refused the run",
+};
 
 export function FailureSection({ run }: { run: RunDetails }) {
   const message = typeof run.error?.message === "string" ? run.error.message : run.message;
@@ -19,16 +31,11 @@ export function FailureSection({ run }: { run: RunDetails }) {
         color="red"
         variant="light"
         icon={<IconAlertTriangle size={18} />}
-        title={rank ? `Rank ${rank} ended the run` : (run.reason ?? "failed").replaceAll("_", " ").replace(/^./, (first) => first.toUpperCase())}
+        title={rank ? `Rank ${rank} ended the run` : (TITLES[run.reason ?? ""] ?? "The run failed")}
       >
         <Text size="sm" component="pre" className={classes.error}>
           {message || "Its reason is not known."}
         </Text>
-        {hintOf(run) && (
-          <Text size="sm" mt={4}>
-            {hintOf(run)}
-          </Text>
-        )}
       </Alert>
       <LogTail run={run} path={path} lines={30} />
     </div>
