@@ -78,7 +78,7 @@ def test_every_line_has_its_number(server: Server) -> None:
     for start in range(0, len(whole), 50_000):  # the index goes on with the log
         grow(server, run, whole[start : start + 50_000])
         lines(server, run, first=-1, limit=1)
-    found = []
+    found: list[str] = []
     while len(found) < len(written):
         page = lines(server, run, first=len(found), limit=37)
         assert page["first"] == len(found) and page["line_count"] == len(written)
