@@ -6,7 +6,7 @@ const petrol: MantineColorsTuple = [
 
 export const theme = createTheme({
   primaryColor: "petrol",
-  primaryShade: { light: 9, dark: 7 },
+  primaryShade: { light: 9, dark: 8 },
   colors: { petrol },
   fontFamily: "'Inter Variable', system-ui, sans-serif",
   fontFamilyMonospace: "'JetBrains Mono Variable', ui-monospace, monospace",
