@@ -29,6 +29,7 @@ GROUPS = (
     "relay",
     "size",
     "docker",
+    "studio",
 )
 
 Measure = Callable[[Effort], Iterator[Row]]

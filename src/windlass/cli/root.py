@@ -154,8 +154,8 @@ ROOT = Root(
     run, or @last~1 for the run before it.
     """,
     epilog="""Exit codes: 0 done, 1 any other error, 2 invalid command line or request, 3 not found, 4 denied, 5 server
-    unavailable, 6 conflict, 7 target error, 8 no space left, 9 too many requests, 130 Ctrl-C. `submit` has the
-    script's exit code, and 125 if the script was not run.
+    unavailable, 6 conflict, 7 target error, 8 no space left, 9 too many requests, 130 Ctrl-C. `submit`, `rerun`
+    and `wait` have the script's exit code, and 125 if the script was not run.
 
     Start here: windlass submit train.py
     """,

@@ -1,7 +1,7 @@
 import { createTheme, type CSSVariablesResolver, type MantineColorsTuple } from "@mantine/core";
 
 const petrol: MantineColorsTuple = [
-  "#e8f6f8", "#d3e9ed", "#a5d3db", "#74bcc9", "#4ea9b9", "#369db0", "#2897ac", "#117b8e", "#0a7587", "#006576",
+  "#e8f6f8", "#d3e9ed", "#a5d3db", "#74bcc9", "#4ea9b9", "#369db0", "#2897ac", "#178397", "#0a7587", "#006576",
 ];
 
 const dark: MantineColorsTuple = [
@@ -10,7 +10,7 @@ const dark: MantineColorsTuple = [
 
 export const theme = createTheme({
   primaryColor: "petrol",
-  primaryShade: { light: 9, dark: 7 },
+  primaryShade: { light: 9, dark: 8 },
   colors: { petrol, dark },
   fontFamily: "'Inter Variable', system-ui, sans-serif",
   fontFamilyMonospace: "'JetBrains Mono Variable', ui-monospace, monospace",
