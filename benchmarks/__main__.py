@@ -29,6 +29,7 @@ GROUPS = (
     "relay",
     "size",
     "docker",
+    "browser",
 )
 
 Measure = Callable[[Effort], Iterator[Row]]
