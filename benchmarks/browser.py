@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import sqlite3
@@ -57,6 +56,9 @@ _WATCH_TICKS = """() => {
   new MutationObserver(look).observe(document.body, {childList: true, subtree: true, characterData: true});
   look();
 }"""
+# Milliseconds since the click, when the browser has painted what is there.
+_SINCE = """() => new Promise((done) => requestAnimationFrame(
+  () => requestAnimationFrame(() => done(performance.now() - window.since))))"""
 # Scrolls the table by `step` pixels a frame, and returns for how long at most its middle showed no row.
 _SCROLL = """async ([frames, step]) => {
   const grid = document.querySelector("[role=grid][aria-label=Runs]");
@@ -167,9 +169,7 @@ def _open_tab(page: Page, address: str, tab: str, selector: str) -> float:
     page.evaluate("() => { window.since = performance.now(); }")
     page.get_by_role("tab", name=tab).click()
     page.wait_for_selector(selector)
-    taken: float = page.evaluate(
-        "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(performance.now() - window.since))))"
-    )
+    taken: float = page.evaluate(_SINCE)
     return taken
 
 
