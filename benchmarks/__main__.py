@@ -29,6 +29,7 @@ GROUPS = (
     "relay",
     "size",
     "docker",
+    "studio",
     "browser",
 )
 

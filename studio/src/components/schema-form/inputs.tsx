@@ -63,7 +63,14 @@ export function FieldInput(props: InputProps) {
 
 /** What all inputs of a field have: label, help, required mark, message. */
 export function frame({ field, error, onBlur }: InputProps) {
-  return { label: field.label, description: field.help || undefined, withAsterisk: field.isRequired, error, onBlur, required: false };
+  return { label: field.label, description: helpOf(field), withAsterisk: field.isRequired, error, onBlur, required: false };
+}
+
+/** The description, with what stands in `…` as code. */
+function helpOf(field: Field): ReactNode {
+  if (!field.help) return undefined;
+  const parts = field.help.split("`");
+  return parts.length < 3 ? field.help : parts.map((part, index) => (index % 2 ? <code key={index}>{part}</code> : part));
 }
 
 const text = (value: unknown): string => (value === undefined || value === null ? "" : String(value));
@@ -132,7 +139,7 @@ function NumberField(props: InputProps) {
   return (
     <NumberInput
       {...frame(props)}
-      className={classes.narrow}
+      classNames={{ wrapper: classes.narrow }}
       value={typeof value === "number" || typeof value === "string" ? value : ""}
       onChange={(given) => onChange(given === "" ? undefined : given)}
       allowDecimal={field.type === "number"}
@@ -142,7 +149,7 @@ function NumberField(props: InputProps) {
       clampBehavior="none"
       startValue={typeof field.default === "number" ? field.default : (field.minimum ?? 0)}
       placeholder={placeholderOf(field)}
-      suffix={field.unit ? ` ${field.unit}` : undefined}
+      suffix={field.unit ? ` ${value === 1 ? field.unit.replace(/s$/, "") : field.unit}` : undefined}
     />
   );
 }
@@ -151,7 +158,7 @@ function BooleanField({ field, value, onChange, error }: InputProps) {
   return (
     <Switch
       label={field.label}
-      description={field.help}
+      description={helpOf(field)}
       error={error}
       checked={(value ?? field.default) === true}
       onChange={(event) => onChange(event.currentTarget.checked)}
@@ -185,7 +192,7 @@ function ChoiceField(props: InputProps) {
       label={field.label}
       labelElement="div"
       labelProps={{ id }}
-      description={field.help}
+      description={helpOf(field)}
       error={error}
       inputWrapperOrder={["label", "description", "input", "error"]}
     >
@@ -252,7 +259,7 @@ type SeveralProps = { field: Field; error?: string; add?: () => void; children: 
 function Several({ field, error, add, children }: SeveralProps) {
   const id = useId();
   return (
-    <Input.Wrapper label={field.label} labelElement="div" labelProps={{ id }} description={field.help} error={error} withAsterisk={field.isRequired}>
+    <Input.Wrapper label={field.label} labelElement="div" labelProps={{ id }} description={helpOf(field)} error={error} withAsterisk={field.isRequired}>
       <Stack gap={6} mt={6} role="group" aria-labelledby={id}>
         {children}
         <Button variant="default" w="fit-content" leftSection={<IconPlus size={14} />} onClick={add} disabled={!add}>
@@ -277,7 +284,7 @@ function ObjectField({ field, value, onChange, error, inputs }: InputProps) {
   const values = (value ?? {}) as Values;
   const errors = value === undefined ? {} : validate(field.fields ?? [], values);
   return (
-    <Input.Wrapper label={field.label} labelElement="div" labelProps={{ id }} description={field.help} error={error} withAsterisk={field.isRequired}>
+    <Input.Wrapper label={field.label} labelElement="div" labelProps={{ id }} description={helpOf(field)} error={error} withAsterisk={field.isRequired}>
       <Group mt={6} className={classes.nested} role="group" aria-labelledby={id}>
         <Stack gap="sm" w="100%">
           {field.fields?.map((each) => (

@@ -49,6 +49,7 @@ export function NewTargetPage() {
 
 function KindChoice({ kinds: known, home, unknown }: { kinds: Kind[]; home: string; unknown: string }) {
   const offered = known.filter((kind) => kind.is_attachable || kind.is_managed);
+  const builtIn = known.filter((kind) => !kind.is_attachable && !kind.is_managed);
   return (
     <Page title="New compute" description="Choose what to create, or to attach if it exists already.">
       {unknown && <Text c="var(--studio-bad)" mb="md">This server has no kind {unknown}.</Text>}
@@ -73,11 +74,13 @@ function KindChoice({ kinds: known, home, unknown }: { kinds: Kind[]; home: stri
         )}
       </div>
       <Text size="sm" c="dimmed" mt="lg">
-        {known
-          .filter((kind) => !kind.is_attachable && !kind.is_managed)
-          .map((kind) => kind.title)
-          .join(" and ")}{" "}
-        are always there: nothing is to be created for them.
+        Always there, without being created:{" "}
+        {builtIn.map((kind, index) => (
+          <span key={kind.kind}>
+            {index > 0 && ", "}
+            {kind.title.charAt(0).toLowerCase() + kind.title.slice(1)} (<code>{kind.kind}</code>)
+          </span>
+        ))}
       </Text>
     </Page>
   );

@@ -28,7 +28,7 @@ export function TargetEvents({ name }: { name: string }) {
           {events.map((event) => (
             <li key={event.number}>
               <div className={classes.line}>
-                <Text size="sm">{event.message || event.kind}</Text>
+                <Text size="sm" className={classes.sentence}>{event.message || event.kind}</Text>
                 <Text size="xs" c="dimmed">
                   <Ago time={event.at} />
                 </Text>

@@ -63,9 +63,14 @@ export function shown(value: unknown): string {
 
 type Problem = { level?: string; about?: string; message?: string; fix?: string };
 
+const NOT_SHOWN = ["problems", "boot_id", "home", "arrival"];
+
+/** Whether it belongs to a setting that is off, such as Docker. */
+const isOff = (target: Target, about: string): boolean => target.config[about] === false;
+
 /** What is missing on the machine, each with the command that fixes it. */
 export function TargetProblems({ target }: { target: Target }) {
-  const problems = (target.inventory?.problems ?? []) as Problem[];
+  const problems = ((target.inventory?.problems ?? []) as Problem[]).filter(({ about }) => !isOff(target, about ?? ""));
   if (!problems.length) return null;
   return (
     <Section title="To be fixed there">
@@ -91,7 +96,9 @@ export function TargetProblems({ target }: { target: Target }) {
 
 /** What the target reported of itself at its last check. */
 export function TargetInventory({ target }: { target: Target }) {
-  const entries = Object.entries(target.inventory ?? {}).filter(([name, value]) => name !== "problems" && shown(value ?? "") !== "");
+  const entries = Object.entries(target.inventory ?? {}).filter(
+    ([name, value]) => !NOT_SHOWN.includes(name) && !isOff(target, name) && shown(value ?? "") !== "",
+  );
   if (!entries.length) return null;
   return (
     <Section title="What it has">
@@ -100,9 +107,10 @@ export function TargetInventory({ target }: { target: Target }) {
   );
 }
 
+const WORDS: Record<string, string> = { os: "operating system", gpus: "GPUs" };
 const labelOf = (name: string): string => {
-  const words = name.replace(/_mb$/, "").replaceAll("_", " ");
+  const words = name.replace(/_mb$/, "").replaceAll("_", " ").replace(/^(os|gpus)$/, (word) => WORDS[word]!);
   return words.charAt(0).toUpperCase() + words.slice(1);
 };
 const amount = (name: string, value: unknown): string =>
-  name.endsWith("_mb") && typeof value === "number" ? bytes(value * 1e6) : shown(value);
+  name.endsWith("_mb") && typeof value === "number" ? bytes(value * 1e6) : shown((value as { version?: string })?.version ?? value);

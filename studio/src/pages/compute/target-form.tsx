@@ -134,7 +134,7 @@ export function TargetForm({ kind }: { kind: Kind }) {
           <NumberInput
             label="Runs at once"
             description="How many runs may be active there at a time. Without it, as many as it has room for."
-            maw={220}
+            classNames={{ wrapper: classes.short }}
             value={slots ?? ""}
             onChange={(value) => setSlots(typeof value === "number" ? value : null)}
             min={1}

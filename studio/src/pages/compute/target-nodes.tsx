@@ -8,7 +8,7 @@ import { Section } from "@/components/page";
 import { Dot } from "@/components/state-badge";
 import { Failure, Loading } from "@/components/states";
 import { Ago } from "@/components/time";
-import { bytes } from "@/lib/format";
+import { bytes, plural } from "@/lib/format";
 import { useWorkspace } from "@/lib/workspace";
 import classes from "./compute.module.css";
 import { NodeCounts, toneOfNode, wordOfNode } from "./node-counts";
@@ -82,12 +82,15 @@ export function TargetNodes({ target }: { target: Target }) {
 
 function resources(found: Record<string, unknown>): string {
   return Object.entries(found)
+    .filter(([, value]) => value !== 0)
     .map(([name, value]) =>
       name.endsWith("_mb") && typeof value === "number"
         ? `${bytes(value * 1e6)} of ${name.replace(/_mb$/, "")}`
         : name.endsWith(" limit")
           ? `${name}: ${shown(value)}`
-          : `${shown(value)} ${name}`,
+          : typeof value === "number"
+            ? plural(value, name === "gpus" ? "GPU" : name.replace(/s$/, ""))
+            : `${name} ${shown(value)}`,
     )
     .join(" · ");
 }

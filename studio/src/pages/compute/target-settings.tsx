@@ -10,6 +10,7 @@ import {
   type Errors, errorsOf, readFields, type Schema, SchemaForm, toChange, updateCode, updateCommand, validate, type Values,
 } from "@/components/schema-form";
 import { useWorkspace } from "@/lib/workspace";
+import classes from "./compute.module.css";
 import { formatInputs } from "./format-inputs";
 import { changeTarget, type Kind, renewTargets } from "./queries";
 
@@ -52,7 +53,7 @@ export function SettingsDialog({ target, kind, onClose }: { target: Target; kind
       <NumberInput
         label="Runs at once"
         description="How many runs may be active there at a time. Without it, as many as it has room for."
-        maw={220}
+        classNames={{ wrapper: classes.short }}
         value={slots ?? ""}
         onChange={(value) => setSlots(typeof value === "number" ? value : null)}
         min={1}
