@@ -64,7 +64,7 @@ export function Shell() {
       </a>
       <AppShell.Header className={classes.header}>
         <Burger opened={isOpen} onClick={menu.toggle} hiddenFrom="sm" size="sm" aria-label="Menu" />
-        <Link to="/workspaces/$workspace" params={{ workspace }} className={classes.brand}>
+        <Link to="/workspaces/$workspace" params={{ workspace }} className={classes.brand} aria-label="Windlass">
           <img src="icon.svg" alt="" width={22} height={22} />
           <span>Windlass</span>
         </Link>

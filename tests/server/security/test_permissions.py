@@ -95,6 +95,8 @@ BODIES: dict[str, Any] = {
     "metrics": {"writer": "w", "offset": 0, "lines": []},
     "snapshot": {"files": []},
 }
+# Routes with query parameters that are required.
+QUERIES = {"lines": "?path=f.txt", "search": "?path=f.txt&text=x"}
 
 
 @dataclass
@@ -114,7 +116,7 @@ class Cast:
             "version": "1",
             "kind": "ssh",
         }
-        path = spec.template.format(**{**values, **parts})
+        path = spec.template.format(**{**values, **parts}) + QUERIES.get(spec.path.rpartition("/")[2], "")
         body = BODIES.get(spec.path.rpartition("/")[2], {}) if spec.body_type in ("json", "metrics") else None
         return self.server.call(spec.method, path, body, token=self.tokens[caller], head_only=True).status
 
