@@ -105,6 +105,9 @@ class Root(Group):
                         "starts the server."),
         "models": "`windlass model list` lists the models.",
         "secrets": "`windlass secret list` lists the secrets.",
+        **dict.fromkeys(("shell", "connect"), "`windlass exec RUN` opens a shell where a run is, and "
+                        "`windlass ssh TARGET` one on a machine."),
+        **dict.fromkeys(("port-forward", "tunnel"), "`windlass forward RUN PORT` forwards a port of a run."),
         "log": "`windlass logs RUN` prints a run's log.",
         "login": "WINDLASS_URL and WINDLASS_TOKEN name a shared server and sign in there; a private one needs neither.",
         "init": "Any folder is a project: go into it, and type `windlass submit train.py`.",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import json
 import os
 import re
 import signal
@@ -19,6 +20,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.shell import COMMAND, PATIENCE_SECONDS, Shell, Terminal
+from tests.hosts.proxy import Break, How, Proxy
 from windlass.cli.runs.remote_command import EscapeFilter
 
 SCRIPT = """
@@ -184,3 +186,30 @@ def test_the_escape_counts_at_the_beginning_of_a_line(typed: list[bytes], passed
     escape = EscapeFilter()
     assert b"".join(escape.feed(data) for data in typed) == passed
     assert escape.is_closed == is_closed
+
+
+def test_bytes_pass_unchanged_though_connections_to_the_server_break(
+    fresh: Shell, project: Path, tmp_path: Path
+) -> None:
+    proxy = Proxy("127.0.0.1", ("127.0.0.1", 1))
+    url = f"http://127.0.0.1:{proxy.port}"
+    fresh.home.mkdir()
+    (fresh.home / "settings.json").write_text(json.dumps({"allowed_hosts": [f"127.0.0.1:{proxy.port}"]}))
+    fresh.start_server()
+    proxy.upstream = ("127.0.0.1", int((fresh.home / "port").read_text()))
+    (project / "train.py").write_text(SCRIPT)
+    run_id = fresh("submit", "-d", "train.py", str(project), cwd=project).out.strip()
+    while fresh("exec", run_id, "--", "true").code == 125:
+        pass  # it is being started
+    data = os.urandom(3 << 20)
+    source = tmp_path / "source"
+    source.write_bytes(data)
+    for how in [How.RESET, How.CLOSE] * 5:
+        proxy.break_next(Break(how, up=1_500_000, down=200_000))
+    changes: dict[str, str | None] = {"WINDLASS_URL": url, "WINDLASS_TOKEN": (fresh.home / "token").read_text()}
+    with source.open("rb") as stdin:
+        done = fresh.raw("exec", run_id, "--", "cat", stdin=stdin, env=changes)
+    assert (done.returncode, done.stdout == data) == (0, True), done.stderr
+    assert not proxy.breaks_left()
+    (project / "end").touch()
+    fresh("wait", run_id)
