@@ -17,6 +17,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.studio.browser import DESKTOP, PATIENCE_MS, Studio, Watch, chromium, using
+from tests.studio.content import Content, fill
 
 expect.set_options(timeout=PATIENCE_MS)
 
@@ -42,6 +43,12 @@ def studio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Studio]:
     with using(tmp_path_factory.mktemp("studio") / "home") as shared:
         shared.start_server()
         yield shared
+
+
+@pytest.fixture(scope="session")
+def content(studio: Studio, tmp_path_factory: pytest.TempPathFactory) -> Content:
+    """One of each thing on the shared server."""
+    return fill(studio, tmp_path_factory.mktemp("content") / "alphas")
 
 
 @pytest.fixture

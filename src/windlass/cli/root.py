@@ -105,6 +105,9 @@ class Root(Group):
                         "starts the server."),
         "models": "`windlass model list` lists the models.",
         "secrets": "`windlass secret list` lists the secrets.",
+        **dict.fromkeys(("shell", "connect"), "`windlass exec RUN` opens a shell where a run is, and "
+                        "`windlass ssh TARGET` one on a machine."),
+        **dict.fromkeys(("port-forward", "tunnel"), "`windlass forward RUN PORT` forwards a port of a run."),
         "log": "`windlass logs RUN` prints a run's log.",
         "login": "WINDLASS_URL and WINDLASS_TOKEN name a shared server and sign in there; a private one needs neither.",
         "init": "Any folder is a project: go into it, and type `windlass submit train.py`.",
@@ -154,8 +157,8 @@ ROOT = Root(
     run, or @last~1 for the run before it.
     """,
     epilog="""Exit codes: 0 done, 1 any other error, 2 invalid command line or request, 3 not found, 4 denied, 5 server
-    unavailable, 6 conflict, 7 target error, 8 no space left, 9 too many requests, 130 Ctrl-C. `submit` has the
-    script's exit code, and 125 if the script was not run.
+    unavailable, 6 conflict, 7 target error, 8 no space left, 9 too many requests, 130 Ctrl-C. `submit`, `rerun`
+    and `wait` have the script's exit code, and 125 if the script was not run.
 
     Start here: windlass submit train.py
     """,

@@ -1,6 +1,7 @@
 /** Requests to the server: typed by its OpenAPI document, with the session's second token, errors as exceptions. */
 import createClient from "openapi-fetch";
 
+import { quoteSpecials } from "@/lib/json";
 import type { components, paths } from "./schema";
 
 export type Schemas = components["schemas"];
@@ -78,10 +79,16 @@ export const api = createClient<paths>({
     const url = new URL(input.url);
     const path = (url.pathname + url.search).slice(basePath.length);
     const body = input.method === "GET" || input.method === "HEAD" ? undefined : await input.arrayBuffer();
-    return request(path, { method: input.method, headers: input.headers, body, signal: input.signal });
+    return readable(await request(path, { method: input.method, headers: input.headers, body, signal: input.signal }));
   },
   querySerializer: { array: { style: "form", explode: true } },
 });
+
+/** The response with JSON that every browser reads: metrics may be NaN. */
+async function readable(response: Response): Promise<Response> {
+  if (!response.headers.get("content-type")?.startsWith("application/json")) return response;
+  return new Response(quoteSpecials(await response.text()), response);
+}
 
 /** The data of a response of `api`, which is there, since errors were thrown. */
 export async function data<T>(response: Promise<{ data?: T }>): Promise<T> {

@@ -1,4 +1,5 @@
 /** Server-sent events by fetch: with the session's header, and reconnecting with growing pauses. */
+import { parseJson } from "@/lib/json";
 import { ApiError, request } from "./client";
 
 export type ServerEvent = { event: string; id: string; data: unknown };
@@ -68,7 +69,7 @@ function parseFrame(frame: string): ServerEvent | null {
     else if (line.startsWith("id: ")) id = line.slice(4);
     else if (line.startsWith("data: ")) data.push(line.slice(6));
   }
-  return data.length ? { event, id, data: JSON.parse(data.join("\n")) } : null;
+  return data.length ? { event, id, data: parseJson(data.join("\n")) } : null;
 }
 
 function sleep(milliseconds: number, signal: AbortSignal): Promise<void> {

@@ -1017,7 +1017,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Several series for charts, each downsampled so that its minima and maxima stay: all of the run, or those named. */
+        /** Several series for charts, each downsampled so that its minima and maxima stay: those named, or the first 100. */
         get: operations["metrics_thin_many"];
         put?: never;
         post?: never;
@@ -12398,9 +12398,9 @@ export interface operations {
         requestBody?: never;
         responses: {
             /**
-             * @description Several series for charts, each downsampled so that its minima and maxima stay: all of the run, or those named.
+             * @description Several series for charts, each downsampled so that its minima and maxima stay: those named, or the first 100.
              *
-             *     Names without a series are left out.
+             *     Names without a series are left out. Series that are not of numbers have no points.
              */
             200: {
                 headers: {

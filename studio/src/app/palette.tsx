@@ -27,7 +27,19 @@ export function Palette({ workspace, onKeys }: { workspace: string; onKeys: () =
   const found = text.length > 1 && isSearching ? (runs.data?.runs ?? []) : [];
   const { run: open, groups } = actions;
   return (
-    <Spotlight.Root query={query} onQueryChange={setQuery} shortcut={["mod + K"]} scrollable maxHeight={440} zIndex={400} clearQueryOnClose>
+    <Spotlight.Root
+      query={query}
+      onQueryChange={setQuery}
+      shortcut={["mod + K"]}
+      scrollable
+      maxHeight={440}
+      zIndex={400}
+      clearQueryOnClose
+      centered={false}
+      yOffset="12vh"
+      overlayProps={{ blur: 0, backgroundOpacity: 0.35 }}
+      attributes={{ content: { "aria-label": "Search" } }}
+    >
       <Spotlight.Search placeholder="Run, target, experiment, page or action" aria-label="Search" leftSection={<IconSearch size={17} stroke={1.6} />} />
       <Spotlight.ActionsList>
         {found.length > 0 && (

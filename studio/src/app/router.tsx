@@ -12,10 +12,10 @@ import { basePath, sessionToken } from "@/api/client";
 import { queryClient, workspaces } from "@/api/queries";
 import { session } from "@/api/session";
 import { parseSearch, type Search, writeSearch } from "@/lib/search";
-import { NotFound, PageError } from "./errors";
+import { NotFound, NothingHere, PageError } from "./errors";
 import { Shell } from "./shell";
 
-const root = createRootRoute({ component: Outlet, notFoundComponent: NotFound });
+const root = createRootRoute({ component: Outlet, notFoundComponent: NothingHere });
 
 const signIn = createRoute({
   getParentRoute: () => root,
@@ -53,6 +53,7 @@ const workspace = createRoute({
   beforeLoad: async ({ location }) => signedIn(location.href),
   component: Shell,
   errorComponent: PageError,
+  notFoundComponent: NotFound,
 });
 
 /** The search of pages with filters: texts and lists of texts, as they stand. */

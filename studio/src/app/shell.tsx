@@ -66,17 +66,17 @@ export function Shell() {
       </a>
       <AppShell.Header className={classes.header}>
         <Burger opened={isOpen} onClick={menu.toggle} hiddenFrom="sm" size="sm" aria-label="Menu" />
-        <Link to="/workspaces/$workspace" params={{ workspace }} className={classes.brand}>
+        <Link to="/workspaces/$workspace" params={{ workspace }} className={classes.brand} aria-label="Windlass">
           <img src="icon.svg" alt="" width={22} height={22} />
           <span>Windlass</span>
         </Link>
         <WorkspaceSelect workspace={workspace} />
-        <UnstyledButton className={classes.search} onClick={spotlight.open} aria-label="Search and commands">
+        <UnstyledButton className={classes.search} onClick={spotlight.open} aria-label="Search runs, go to a page …">
           <IconSearch size={15} />
           <Text span size="sm" visibleFrom="sm">
             Search runs, go to a page …
           </Text>
-          <Kbd size="xs" className={classes.key}>
+          <Kbd size="xs" className={classes.key} aria-hidden>
             /
           </Kbd>
         </UnstyledButton>

@@ -4,10 +4,14 @@ const petrol: MantineColorsTuple = [
   "#e8f6f8", "#d3e9ed", "#a5d3db", "#74bcc9", "#4ea9b9", "#369db0", "#2897ac", "#178397", "#0a7587", "#006576",
 ];
 
+const dark: MantineColorsTuple = [
+  "#d5dadd", "#b3bbc0", "#98a2a9", "#6b767d", "#3a444a", "#2c3439", "#1f252a", "#14181b", "#101315", "#0b0e10",
+];
+
 export const theme = createTheme({
   primaryColor: "petrol",
-  primaryShade: { light: 9, dark: 7 },
-  colors: { petrol },
+  primaryShade: { light: 9, dark: 8 },
+  colors: { petrol, dark },
   fontFamily: "'Inter Variable', system-ui, sans-serif",
   fontFamilyMonospace: "'JetBrains Mono Variable', ui-monospace, monospace",
   fontSizes: { xs: "0.75rem", sm: "0.8125rem", md: "0.875rem", lg: "1rem", xl: "1.125rem" },
@@ -22,7 +26,9 @@ export const theme = createTheme({
     Select: { defaultProps: { size: "sm", allowDeselect: false } },
     ActionIcon: { defaultProps: { variant: "subtle", color: "gray" } },
     Tooltip: { defaultProps: { openDelay: 300, events: { hover: true, focus: true, touch: false } } },
-    Modal: { defaultProps: { centered: true, closeButtonProps: { "aria-label": "Close" } } },
+    Modal: { defaultProps: { centered: true, closeButtonProps: { "aria-label": "Close" } }, styles: { title: { fontWeight: 600 } } },
+    ModalHeader: { defaultProps: { role: "presentation" } }, // not the page's banner
+    DrawerHeader: { defaultProps: { role: "presentation" } },
     Drawer: { defaultProps: { closeButtonProps: { "aria-label": "Close" } } },
     Tabs: { defaultProps: { keepMounted: false } },
   },

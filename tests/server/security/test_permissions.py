@@ -36,6 +36,7 @@ READS = {
 }
 SUBMITS = {"runs.submit", "experiments.write", "targets.use", "secrets.use", "environments.write", "models.write"}
 CHANGES_RUNS = {"runs.write", "runs.cancel"}
+OPENS_SHELLS = {"runs.exec"}
 SECRETS = {"secrets.write", "audit.read"}
 MEMBERS = {"tokens.read", "tokens.write"}
 SETTINGS = {"settings.read", "settings.write"}
@@ -48,10 +49,17 @@ ALLOWED: dict[str, set[str]] = {
     "revoked": set(),
     "expired": set(),
     "reader": READS,
-    "contributor": READS | SUBMITS | CHANGES_RUNS,
-    "owner": READS | SUBMITS | CHANGES_RUNS | SECRETS | MEMBERS | {"targets.write"},
+    "contributor": READS | SUBMITS | CHANGES_RUNS | OPENS_SHELLS,
+    "owner": READS | SUBMITS | CHANGES_RUNS | OPENS_SHELLS | SECRETS | MEMBERS | {"targets.write", "targets.exec"},
     "admin": READS | SERVER | {"runs.cancel", "targets.use", "targets.write", "audit.read"},
-    "home": READS | SUBMITS | CHANGES_RUNS | SECRETS | MEMBERS | SERVER | {"targets.write"},
+    "home": READS
+    | SUBMITS
+    | CHANGES_RUNS
+    | OPENS_SHELLS
+    | SECRETS
+    | MEMBERS
+    | SERVER
+    | {"targets.write", "targets.exec"},
     "run": {"workspace.read", "runs.read", "runs.submit", "environments.read", "models.read", "models.write"}
     | CHANGES_RUNS,
 }
@@ -72,14 +80,23 @@ RUN_TOKEN_ROUTES = {
     ("PATCH", "/workspaces/{workspace}/models/{name}/{version}"),
     ("GET", "/workspaces/{workspace}/models/{name}/{version}/files/{path}"),
 }
-# A script writes its run, and does not take away what was written.
-NOT_FOR_RUNS = {("DELETE", "/workspaces/{workspace}/runs/{id}")}
+# A script writes its run, does not take away what was written, and opens no shells.
+NOT_FOR_RUNS = {
+    ("DELETE", "/workspaces/{workspace}/runs/{id}"),
+    ("POST", "/workspaces/{workspace}/runs/{id}/channels"),
+    ("GET", "/workspaces/{workspace}/channels/{id}/output"),
+    ("POST", "/workspaces/{workspace}/channels/{id}/input"),
+    ("PUT", "/workspaces/{workspace}/channels/{id}/terminal"),
+    ("DELETE", "/workspaces/{workspace}/channels/{id}"),
+}
 # Where an empty object says too little to get as far as the run.
 BODIES: dict[str, Any] = {
     "end": {"state": "Completed"},
     "metrics": {"writer": "w", "offset": 0, "lines": []},
     "snapshot": {"files": []},
 }
+# Routes with query parameters that are required.
+QUERIES = {"lines": "?path=f.txt", "search": "?path=f.txt&text=x"}
 
 
 @dataclass
@@ -99,7 +116,7 @@ class Cast:
             "version": "1",
             "kind": "ssh",
         }
-        path = spec.template.format(**{**values, **parts})
+        path = spec.template.format(**{**values, **parts}) + QUERIES.get(spec.path.rpartition("/")[2], "")
         body = BODIES.get(spec.path.rpartition("/")[2], {}) if spec.body_type in ("json", "metrics") else None
         return self.server.call(spec.method, path, body, token=self.tokens[caller], head_only=True).status
 
@@ -173,7 +190,8 @@ def test_a_contributor_changes_only_own_runs(cast: Cast) -> None:
         if "{id}" not in spec.path:
             continue
         status = cast.call("contributor", spec, id=others)
-        assert (status == 403) == (spec.permission in CHANGES_RUNS), (spec, status)
+        opens_shell = spec.path.endswith("/runs/{id}/channels")
+        assert (status == 403) == (spec.permission in CHANGES_RUNS or opens_shell), (spec, status)
     child = {"experiment": "demo", "type": "interactive", "parent": others}
     assert cast.server.call("POST", f"{HOME}/runs", child, token=cast.tokens["contributor"]).status == 403
 

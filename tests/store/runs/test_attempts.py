@@ -211,7 +211,8 @@ def test_steps_that_are_logged_again_are_shown_once(store: Store, length: int, a
     summary = store.metrics.summaries("r1")["loss"]
     numbers = [value for value, _ in expected]
     assert (summary.least, summary.most, summary.values[0][0]) == (min(numbers), max(numbers), numbers[-1])
-    assert [value for _, _, _, value in store.metrics.downsample("r1", "loss", 10_000)] == numbers
+    [thinned] = store.metrics.downsample("r1", ["loss"], 10_000)
+    assert [value for _, _, _, value in thinned.points] == numbers
     assert store.metrics.attempts("r1") == {"loss": 2}
 
 

@@ -12,7 +12,7 @@ from windlass.cli.context import CommandContext
 from windlass.cli.output import format
 from windlass.cli.output.table import Column
 from windlass.cli.parameters.suggestions import did_you_mean
-from windlass.cli.parameters.types import EXPERIMENT, TARGET
+from windlass.cli.parameters.types import EXPERIMENT, MEMBER, TARGET
 from windlass.client.runs.moments import as_text
 from windlass.client.workspace.signed_in import signed_in
 from windlass.core.errors import InvalidRequest, NotFound
@@ -37,9 +37,8 @@ _METRIC = re.compile(r"-?metric\.(.+?)\s*(?:[<>=!]+\s*[^<>=!\s]+\s*)?\Z")
 @click.option("-w", "--where", multiple=True, metavar="'metric.NAME<VALUE'",
               help="Only runs whose last value of a metric fits: < <= > >= = !=. Repeatable.")  # fmt: skip
 @click.option("--mine", is_flag=True, help="Only runs that you submitted.")
-@click.option(
-    "--by", "members", multiple=True, metavar="NAME", help="Only runs that this member submitted. Repeatable."
-)
+@click.option("--by", "members", type=MEMBER, multiple=True, metavar="NAME",
+              help="Only runs that this member submitted. Repeatable.")  # fmt: skip
 @click.option("--search", metavar="TEXT", help="Only runs with this text in id, name, experiment, arguments or tags.")
 @click.option("--since", metavar="TIME", help="Only runs submitted since then: 30m, 3h, 2d (ago), 2026-01-31, or "
               "2026-01-31T12:00:00Z.")  # fmt: skip

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import json
 import struct
+import sys
+import threading
 import time
 from typing import TYPE_CHECKING, Any
 
 from windlass.core import backoff
-from windlass.core.errors import ServerUnavailable, WindlassError
+from windlass.core.errors import Conflict, ServerUnavailable, WindlassError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -100,3 +102,32 @@ class Channel:
             self._session.call("DELETE", self._path)
         except WindlassError:
             pass  # it has ended, or ends without its client
+
+
+def run_command(
+    session: Session, workspace_path: str, run_id: str, command: list[str], data: bytes
+) -> tuple[int, bytes]:
+    """Run a command where a run is, with that input. Returns its exit code and its output; its errors are printed."""
+    channel = Channel(session, workspace_path, f"runs/{run_id}", command=list(command))
+    output = bytearray()
+    feeder = threading.Thread(target=_feed, args=(channel, data), daemon=True)
+    feeder.start()
+    try:
+        for is_error, piece in channel.output():
+            if is_error:
+                sys.stderr.write(piece.decode("utf-8", "replace"))
+            else:
+                output += piece
+    finally:
+        channel.close()
+    if channel.exit_code is None:
+        raise Conflict(channel.message or f"The command in run {run_id} did not end by itself.")
+    return channel.exit_code, bytes(output)
+
+
+def _feed(channel: Channel, data: bytes) -> None:
+    try:
+        channel.write(data)
+        channel.end_input()
+    except (OSError, WindlassError):
+        pass  # the command has ended: the reader of its output has the reason

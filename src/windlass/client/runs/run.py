@@ -227,6 +227,16 @@ class Run(RunLabels, RunLifecycle, RunFiles, AzureRuns):
 
     # Snapshots.
 
+    def exec(self, command: List[str], input: bytes = b"") -> tuple[int, bytes]:
+        """Run a command where the run is: in its folder, with its variables, and in its container if it has one.
+
+        The run must be running. Returns the exit code and the output; standard error is printed. Raises Conflict if the
+        command did not end by itself: the run has ended, for instance.
+        """
+        from windlass.client.runs.channel import run_command
+
+        return run_command(self._session, self.experiment.workspace._path, self.id, command, input)
+
     def get_snapshot_id(self) -> str | None:
         found = self._refresh()["snapshot"]
         return None if found is None else str(found)

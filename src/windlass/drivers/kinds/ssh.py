@@ -117,7 +117,7 @@ class SshConfig(ContainerConfig):
     )
     login: Login | None = Field(
         default=None,
-        title="Login",
+        title="How to log in",
         description="How to log in: with the agent and the keys of ~/.ssh, a password, a private key, or the "
         "workspace's own key (with a password or private key it is installed there); by default with what is given, "
         "else with the agent.",
@@ -133,6 +133,7 @@ class SshConfig(ContainerConfig):
             },
         )
         | shown_in_form(
+            "login",
             labels={
                 "agent": "Agent and keys of the server's account",
                 "password": "Password",

@@ -12,6 +12,7 @@ import os
 import select
 import signal
 import socket
+import time
 import traceback
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Tuple
 
@@ -35,6 +36,8 @@ from .local_command import LocalCommand
 WINDOW = 1 << 18  # unconfirmed bytes in one direction
 _CREDIT_STEP = WINDOW // 4
 _MOST_UNSENT = 1 << 18
+_KILLED = 128 + signal.SIGKILL
+_REASON_SECONDS = 1.0
 
 
 class Request(NamedTuple):
@@ -146,7 +149,17 @@ class ChannelProcess:
                 self._wait(self._endpoint)
         finally:
             self._endpoint.close()
-        self.finish(end or End(None, self._reason))
+        if end is not None and end.exit_code == _KILLED:
+            self._await_reason()
+        self.finish(End(None, self._reason) if end is None or self._reason else end)
+
+    def _await_reason(self) -> None:
+        """A command was killed: if that was because its run ends, the host says so in a moment."""
+        deadline = time.monotonic() + _REASON_SECONDS
+        poll = select.poll()
+        poll.register(self._connection, select.POLLIN)
+        while not self._is_closed and poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
+            self._receive()
 
     def finish(self, end: End) -> None:
         """Send how it ended, and wait until the host has taken it."""

@@ -24,11 +24,11 @@ _NO_END = {"exit_code": None, "message": "Its process on that machine was killed
 class Channel:
     """A channel's process, as the host sees it."""
 
-    def __init__(self, number: int, job: str, mark: str, pid: int, connection: socket.socket) -> None:
+    def __init__(self, number: int, job: str, mark: str, connection: socket.socket) -> None:
         self.number = number
         self.job = job
         self.mark = mark
-        self.pid = pid
+        self.pid = 0
         self.connection = connection
         self.fd = connection.fileno()
         self.decoder = Decoder()
@@ -59,16 +59,17 @@ class Channels:
         if len(self._channels) >= MOST_CHANNELS:
             raise Refused("too_many", f"{MOST_CHANNELS} shells and forwarded connections are open there.")
         ours, theirs = socket.socketpair()
-        mark = os.urandom(16).hex()
+        ours.setblocking(False)
+        # Known before the fork, so that the child closes its copy of our end: else it would never see us close it.
+        channel = self._channels[number] = Channel(number, job, os.urandom(16).hex(), ours)
         try:
-            pid = fork(theirs, mark)
+            channel.pid = fork(theirs, channel.mark)
         except BaseException:
+            del self._channels[number]
             ours.close()
             raise
         finally:
             theirs.close()
-        ours.setblocking(False)
-        self._channels[number] = Channel(number, job, mark, pid, ours)
 
     def receive(self, number: int, head: Dict[str, Any], body: bytes) -> None:
         """Pass a frame of the server on. A channel that is unknown has ended, and its end was sent."""

@@ -27,6 +27,7 @@ SHORTEST_PAUSE, LONGEST_PAUSE = 0.25, 1.0
 # A new stream begins with the changes of the last seconds: the client has read its lists a moment before.
 OVERLAP_SECONDS = 5.0
 
+SHARED = "shared"
 _ID = re.compile(r"([0-9a-f]{8}|shared)\.(\d{1,18})\.(\d{1,18})\.([0-9a-f]{16})", re.ASCII)
 
 
@@ -60,23 +61,30 @@ class AnnouncedChanges:
 
 
 class StoredChanges:
-    """Those of all servers, from a shared database."""
+    """Those of all servers, from a shared database. Its rows of runs say nothing of metrics: those that this server has
+    stored are announced, too.
+    """
 
-    def __init__(self, store: Store, workspace: str, bus_id: str, changed_at: int, entry: int) -> None:
-        self._store = store
+    def __init__(
+        self, store: Store, event_bus: EventBus, workspace: str, bus_id: str, changed_at: int, entry: int
+    ) -> None:
+        self._runs = store.runs
         self._workspace = workspace
-        self._after: ChangePosition | None = ChangePosition(changed_at, entry) if bus_id == "shared" else None
+        self._announced = AnnouncedChanges(event_bus, workspace, "", 0)
+        self._after: ChangePosition | None = ChangePosition(changed_at, entry) if bus_id == SHARED else None
 
     def read(self) -> list[str] | None:
-        runs = self._store.runs
-        after = self._after or runs.change_position(self._workspace, OVERLAP_SECONDS)
-        changes = runs.changed_since(self._workspace, after)
+        announced = self._announced.read()  # first: what is announced is committed
+        after = self._after or self._runs.change_position(self._workspace, OVERLAP_SECONDS)
+        changes = self._runs.changed_since(self._workspace, after)
         self._after = changes.position
-        return None if changes.ids is None else list(changes.ids)
+        if announced is None or changes.ids is None:
+            return None
+        return list(dict.fromkeys([*changes.ids, *announced]))
 
     def position(self) -> str:
         after = self._after or ChangePosition(0, 0)
-        return f"shared.{after.changed_at}.{after.entry}"
+        return f"{SHARED}.{after.changed_at}.{after.entry}"
 
 
 class WorkspaceCursor:
@@ -96,7 +104,7 @@ class WorkspaceCursor:
         self._store = store
         self._workspace = workspace
         self._runs: RunChanges = (
-            StoredChanges(store, workspace, bus_id, first, second)
+            StoredChanges(store, event_bus, workspace, bus_id, first, second)
             if store.is_shared
             else AnnouncedChanges(event_bus, workspace, bus_id, first)
         )

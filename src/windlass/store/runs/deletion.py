@@ -30,6 +30,7 @@ def delete_tree(
         raise Conflict(
             f"Run {id} has {len(below)} child {'run' if len(below) == 1 else 'runs'}.",
             "Delete it with its children, or delete these first.",
+            {"children": len(below)},
         )
     for _, each in [(pk, run), *below]:
         check(each)

@@ -3,24 +3,28 @@ import { Anchor, Button, SimpleGrid, Stack } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link, useParams } from "@tanstack/react-router";
 
-import { someRuns } from "@/api/queries";
+import { someRuns, targets } from "@/api/queries";
 import { useMay } from "@/api/session";
 import { Page, Section } from "@/components/page";
-import { Failure } from "@/components/states";
+import { Failure, Loading } from "@/components/states";
+import { Attention } from "./attention";
+import { Counts, RUNNING, WAITING } from "./counts";
 import { GettingStarted } from "./getting-started";
+import { summary } from "./queries";
 import { RunRows } from "./run-rows";
 import { IdleCost, TargetRows } from "./target-rows";
 
-const RUNNING = ["Running", "Finalizing", "NotResponding"];
-const WAITING = ["NotStarted", "Queued", "Provisioning", "Starting", "Preparing"];
 
 export function HomePage() {
   const { workspace } = useParams({ strict: false }) as { workspace: string };
   const may = useMay();
   const any = useQuery(someRuns(workspace, { archived: "all" }, 1));
+  const counts = useQuery(summary(workspace));
+  const machines = useQuery(targets(workspace));
   const home = `/workspaces/${encodeURIComponent(workspace)}`;
   if (any.error) return <Page title="Home"><Failure error={any.error} retry={() => void any.refetch()} /></Page>;
   if (any.data && !any.data.runs.length) return <GettingStarted workspace={workspace} />;
+  if (any.isPending || counts.isPending || machines.isPending) return <Page title="Home"><Loading rows={12} height={34} /></Page>;
   return (
     <Page
       title="Home"
@@ -32,6 +36,8 @@ export function HomePage() {
         )
       }
     >
+      <Attention workspace={workspace} overdue={counts.data?.overdue ?? []} targets={machines.data?.targets ?? []} />
+      {counts.data && <Counts workspace={workspace} runs={counts.data.runs} />}
       <SimpleGrid cols={{ base: 1, lg: 2 }} spacing="md">
         <Stack gap="md" miw={0}>
           <Section title="Running now" actions={<More to={`${home}/runs`} search={{ state: RUNNING }} />}>
@@ -53,12 +59,6 @@ export function HomePage() {
               empty="No run waits."
             />
           </Section>
-        </Stack>
-        <Stack gap="md" miw={0}>
-          <Section title="Targets" actions={<More to={`${home}/compute`} />}>
-            <TargetRows workspace={workspace} />
-          </Section>
-          <IdleCost workspace={workspace} />
           <Section title="Latest failures" actions={<More to={`${home}/runs`} search={{ state: ["Failed"] }} />}>
             <RunRows
               workspace={workspace}
@@ -69,6 +69,12 @@ export function HomePage() {
               empty="No run has failed."
             />
           </Section>
+        </Stack>
+        <Stack gap="md" miw={0}>
+          <Section title="Targets" actions={<More to={`${home}/compute`} />}>
+            <TargetRows workspace={workspace} />
+          </Section>
+          <IdleCost workspace={workspace} />
         </Stack>
       </SimpleGrid>
     </Page>

@@ -150,7 +150,8 @@ const EXPLANATION: Record<Kind, ReactNode> = {
   tag: "",
   archive: "Archived runs are kept, but lists leave them out. They can be restored.",
   restore: "The runs appear in lists again.",
-  delete: "Their logs, outputs, metrics, events and tags are deleted with them. This cannot be taken back. Active runs are not deleted: cancel them first.",
+  delete:
+    "Their logs, outputs, metrics, events and tags are deleted with them; registered models keep their files. This cannot be taken back. Runs that are active, or have children that stay, are refused.",
 };
 
 const SHOWN = 6;

@@ -50,7 +50,7 @@ export function State({ row }: { row: Row }) {
   );
 }
 
-export const nameOf = (row: Row): string => row.name || row.script || row.id;
+export const nameOf = (row: Row): string => row.name || row.id;
 
 const FIXED: Column[] = [
   { id: "state", label: "State", width: 128, sort: "state", cell: (row) => <State row={row} /> },
@@ -116,10 +116,20 @@ export function columnOf(id: string): Column | null {
   return { id, label: name, width: 120, cell: (row) => (name in row.tags ? (row.tags[name] ?? "set") : "–") };
 }
 
-export function columnsOf(search: Search, without?: string): Column[] {
+const OWN_COLUMNS = 3; // of parameters and of metrics
+
+/** The usual columns of an experiment: its parameters and metrics in place of what is the same for all its runs. */
+export function experimentColumns({ parameters, metrics }: { parameters: string[]; metrics: string[] }): string[] {
+  const own = [
+    ...parameters.slice(0, OWN_COLUMNS).map((name) => `parameter.${name}`),
+    ...metrics.slice(0, OWN_COLUMNS).map((name) => `metric.${name}`),
+  ];
+  return ["state", "name", ...own, "submitted_by", "created_at", "duration"];
+}
+
+export function columnsOf(search: Search, usual: readonly string[] = DEFAULT_COLUMNS): Column[] {
   const ids = listOf(search.column);
-  const shown = ids.length ? ids : DEFAULT_COLUMNS.filter((id) => id !== without);
-  return [...new Set(shown)].flatMap((id) => columnOf(id) ?? []);
+  return [...new Set(ids.length ? ids : usual)].flatMap((id) => columnOf(id) ?? []);
 }
 
 /** The names of the metrics among columns, which the server must be asked for. */
@@ -130,5 +140,3 @@ export const hasArguments = (columns: Column[]): boolean =>
   columns.some(({ id }) => id.startsWith("parameter.") || id === "script");
 
 export const fixedColumns = (): Column[] => FIXED;
-
-export const isSameColumns = (one: string[], other: string[]): boolean => one.join("\n") === other.join("\n");

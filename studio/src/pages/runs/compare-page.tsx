@@ -39,7 +39,7 @@ export function ComparePage() {
   const metrics = useQueries({ queries: ids.map((id) => summaries(workspace, id)) });
   const runs = ids.flatMap((id, at): Compared[] => {
     const details = found[at]!.data;
-    return details ? [{ id, name: details.name || details.id, color: seriesColor(at), dash: seriesDash(at), details, series: metrics[at]!.data }] : [];
+    return details ? [{ id, name: details.name || `${details.experiment} #${details.number}`, color: seriesColor(at), dash: seriesDash(at), details, series: metrics[at]!.data }] : [];
   });
   const failed = ids.flatMap((id, at) => (found[at]!.error ? [{ id, error: found[at]!.error }] : []));
   const home = `/workspaces/${encodeURIComponent(workspace)}`;
@@ -69,7 +69,7 @@ export function ComparePage() {
         {!ids.length ? (
           <Empty title="No runs are chosen">
             Select up to {MOST_COMPARED} runs in the{" "}
-            <Anchor component={Link} to={`${home}/runs`}>
+            <Anchor component={Link} to={`${home}/runs`} underline="always">
               table of runs
             </Anchor>{" "}
             and choose Compare, or add one here.
@@ -97,7 +97,7 @@ function Runs({ workspace, runs, onRemove }: { workspace: string; runs: Compared
         <li key={id} className={classes.run} style={{ borderTopColor: color }} data-dashed={dash ? true : undefined}>
           <div className={classes.runHead}>
             <Mark color={color} isDashed={dash !== undefined} />
-            <Anchor component={Link} to={`/workspaces/${encodeURIComponent(workspace)}/runs/${encodeURIComponent(id)}`} size="sm" fw={600} truncate>
+            <Anchor component={Link} to={`/workspaces/${encodeURIComponent(workspace)}/runs/${encodeURIComponent(id)}`} size="sm" fw={600} truncate title={id}>
               {name}
             </Anchor>
             <CloseButton size="sm" ml="auto" aria-label={`Take ${name} out`} onClick={() => onRemove(id)} />
@@ -161,11 +161,13 @@ function Charts({ workspace, runs, search, onChange }: ChartsProps) {
   );
 }
 
-/** The names of scalar metrics: those of most runs first. */
+/** The names of scalar metrics: those that are lines in most runs first, single values last. */
 function metricNames(runs: Compared[]): string[] {
-  const counts = new Map<string, number>();
+  const lines = new Map<string, number>();
   for (const { series } of runs) {
-    for (const [name, { kind }] of Object.entries(series ?? {})) if (kind === "scalar") counts.set(name, (counts.get(name) ?? 0) + 1);
+    for (const [name, { kind, count }] of Object.entries(series ?? {})) {
+      if (kind === "scalar") lines.set(name, (lines.get(name) ?? 0) + (count > 1 ? 1 : 0));
+    }
   }
-  return [...counts].sort(([a, n], [b, m]) => m - n || a.localeCompare(b)).map(([name]) => name);
+  return [...lines].sort(([a, n], [b, m]) => m - n || a.localeCompare(b)).map(([name]) => name);
 }

@@ -70,8 +70,9 @@ export function FilterBar({ workspace, experiment, search, onChange, onReplace }
       <FilterChip label="Time" value={timeText(search)} onClear={() => onChange({ since: undefined, until: undefined })}>
         {(close) => <TimeFilter search={search} onChange={(change) => (onChange(change), close())} />}
       </FilterChip>
-      {radio("parent", "Children", search, onChange, [["", "All runs"], ["none", "Only runs without a parent"]])}
-      {radio("archived", "Archived", search, onChange, [["", "Without archived runs"], ["only", "Only archived runs"], ["all", "All runs"]])}
+      <FilterChip label="More" value={moreText(search)} width={270} onClear={() => onChange({ parent: undefined, archived: undefined, type: undefined })}>
+        {() => <More search={search} onChange={onChange} />}
+      </FilterChip>
       {isFiltered(search) && (
         <Button variant="subtle" size="compact-sm" onClick={() => onReplace(withoutFilters(search))}>
           Clear
@@ -81,21 +82,34 @@ export function FilterBar({ workspace, experiment, search, onChange, onReplace }
   );
 }
 
-function radio(key: string, label: string, search: Search, onChange: Props["onChange"], values: [string, string][]) {
-  const value = textOf(search[key]);
-  const known = values.find(([each]) => each === value);
+function moreText(search: Search): string {
+  const [parent, archived, type] = [textOf(search.parent), textOf(search.archived), textOf(search.type)];
+  const texts = [
+    parent && (parent === "none" ? "no children" : `children of ${parent}`),
+    archived && (archived === "only" ? "only archived" : "also archived"),
+    type,
+  ];
+  return texts.filter(Boolean).join(", ");
+}
+
+const CHILDREN = [["", "All runs"], ["none", "Only runs without a parent"]] as const;
+const ARCHIVED = [["", "Without archived runs"], ["only", "Only archived runs"], ["all", "Also archived runs"]] as const;
+
+function More({ search, onChange }: Pick<Props, "search" | "onChange">) {
+  const choice = (key: string, label: string, values: readonly (readonly [string, string])[]) => (
+    <Radio.Group label={label} size="xs" value={textOf(search[key])} onChange={(next) => onChange({ [key]: next || undefined })}>
+      <Stack gap={7} pt={6}>
+        {values.map(([each, text]) => (
+          <Radio key={each} size="xs" value={each} label={text} />
+        ))}
+      </Stack>
+    </Radio.Group>
+  );
   return (
-    <FilterChip label={label} value={value && (known ? { none: "none", only: "only", all: "included" }[value]! : `of ${value}`)} onClear={() => onChange({ [key]: undefined })}>
-      {(close) => (
-        <Radio.Group aria-label={label} value={value} onChange={(next) => (onChange({ [key]: next || undefined }), close())}>
-          <Stack gap={8} p={4}>
-            {values.map(([each, text]) => (
-              <Radio key={each} size="xs" value={each} label={text} />
-            ))}
-          </Stack>
-        </Radio.Group>
-      )}
-    </FilterChip>
+    <Stack gap="md" p={4}>
+      {choice("parent", "Children", CHILDREN)}
+      {choice("archived", "Archived runs", ARCHIVED)}
+    </Stack>
   );
 }
 
@@ -141,7 +155,7 @@ type ManyProps = { label: string; values: readonly string[]; chosen: string[]; o
 /** Values to tick, with a text that narrows them if there are many. */
 function Many({ label, values, chosen, onChange }: ManyProps) {
   const [text, setText] = useState("");
-  const all = [...new Set([...chosen, ...values])].filter((value) => value.toLowerCase().includes(text.toLowerCase()));
+  const all = [...new Set([...values, ...chosen])].filter((value) => value.toLowerCase().includes(text.toLowerCase()));
   return (
     <Stack gap="xs">
       {values.length > 12 || text ? <Narrow text={text} setText={setText} /> : null}

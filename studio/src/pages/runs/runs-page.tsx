@@ -7,14 +7,15 @@ import { useMemo, useState } from "react";
 import { experiments } from "@/api/queries";
 import { useMay } from "@/api/session";
 import { Page } from "@/components/page";
-import { Empty } from "@/components/states";
+import { Empty, Loading } from "@/components/states";
 import { plural } from "@/lib/format";
 import type { Search } from "@/lib/search";
 import { BulkActions } from "./bulk-actions";
 import { ColumnsMenu } from "./columns-menu";
-import { columnsOf, hasArguments, metricsOf } from "./columns";
+import { columnsOf, experimentColumns, hasArguments, metricsOf } from "./columns";
 import { FilterBar } from "./filter-bar";
 import { filtersOf, isFiltered, nextSort, sortOf, withoutFilters } from "./filters";
+import { runColumns } from "./queries";
 import { RunTable } from "./run-table";
 import classes from "./runs-page.module.css";
 import { useRunList } from "./use-run-list";
@@ -22,12 +23,22 @@ import { ViewsMenu } from "./views-menu";
 
 export function RunsPage() {
   const { workspace, experiment } = useParams({ strict: false }) as { workspace: string; experiment?: string };
+  const known = useQuery({ ...runColumns(workspace, experiment), enabled: experiment !== undefined, staleTime: Infinity });
+  const usual = useMemo(() => (experiment !== undefined && known.data ? experimentColumns(known.data) : undefined), [experiment, known.data]);
+  if (experiment === undefined) return <Runs workspace={workspace} />;
+  if (known.isPending) return <Page title={experiment} fillsHeight><Loading rows={16} height={30} /></Page>;
+  return <Runs key={experiment} workspace={workspace} experiment={experiment} usual={usual} />;
+}
+
+type Props = { workspace: string; experiment?: string; /** The columns without others in the address. */ usual?: string[] };
+
+function Runs({ workspace, experiment, usual }: Props) {
   const search = useSearch({ strict: false }) as Search;
   const navigate = useNavigate();
   const may = useMay();
   const replace = (next: Search) => void navigate({ to: ".", search: next as never, replace: true });
   const change = (changed: Search) => replace({ ...search, ...changed });
-  const columns = useMemo(() => columnsOf(search, experiment && "experiment"), [search, experiment]);
+  const columns = useMemo(() => columnsOf(search, usual), [search, usual]);
   const filterKey = JSON.stringify([withoutColumns(search), experiment]);
   const filters = useMemo(() => ({ ...filtersOf(search), ...(experiment ? { experiment } : {}) }), [filterKey]); // eslint-disable-line react-hooks/exhaustive-deps
   const [list, state] = useRunList(workspace, filters, { metrics: metricsOf(columns), arguments: hasArguments(columns) });

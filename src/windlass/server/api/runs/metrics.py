@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Annotated, Any, NotRequired
 
 from pydantic import AfterValidator, ConfigDict, Field, with_config
@@ -19,7 +19,7 @@ from windlass.server.http.parameters import Body, RunId, WorkspaceName
 from windlass.server.http.request import ApiRequest, json_response
 from windlass.server.http.routing import route
 from windlass.store import Series
-from windlass.store.metrics.series import SCALAR, Metrics
+from windlass.store.metrics.series import SCALAR, Downsampled, Metrics
 
 TAG = "metrics"
 
@@ -144,10 +144,10 @@ def thin(
 ) -> Response:
     """One scalar series, downsampled so that its minima and maxima stay. `first` and `last` are indexes of points."""
     request.run(id)
-    found = _thinned(request.context.store.metrics, id, [name], max_points, first, last)
+    found = request.context.store.metrics.downsample(id, [name], max_points, first, last)
     if not found:
         raise NotFound(f"Run {id} has no metric {name!r}.", f"`windlass metrics {id}` lists those that it has.")
-    return json_response(found[0])
+    return json_response(_thinned(found[0]))
 
 
 @route("GET", f"{RUNS}/{{id}}/series", "runs.read", answers=ThinnedSeries, errors=(404,))
@@ -160,25 +160,18 @@ def thin_many(
     first: Index = 0,
     last: Index | None = None,
 ) -> Response:
-    """Several series for charts, each downsampled so that its minima and maxima stay: all of the run, or those named.
+    """Several series for charts, each downsampled so that its minima and maxima stay: those named, or the first 100.
 
-    Names without a series are left out.
+    Names without a series are left out. Series that are not of numbers have no points.
     """
     request.run(id)
-    found = _thinned(request.context.store.metrics, id, name or None, max_points, first, last)
-    return json_response({"series": found})
+    found = request.context.store.metrics.downsample(id, name or None, max_points, first, last)
+    return json_response({"series": [_thinned(series) for series in found]})
 
 
-def _thinned(
-    metrics: Metrics, run_id: str, names: Sequence[str] | None, max_points: int, first: int, last: int | None
-) -> list[Thinned]:
-    counts = metrics.counts(run_id)
-    found: list[Thinned] = []
-    for name, series in metrics.summaries(run_id, names).items():
-        points = metrics.downsample(run_id, name, max_points) if series.kind == SCALAR else []
-        shown = [[i, step, time, _finite(value)] for i, step, time, value in points]
-        found.append({"name": name, "kind": series.kind, "count": counts[name], "points": shown})
-    return found
+def _thinned(series: Downsampled) -> Thinned:
+    points = [[i, step, time, _finite(value)] for i, step, time, value in series.points]
+    return {"name": series.name, "kind": series.kind, "count": series.count, "points": points}
 
 
 def _series(series: Series) -> dict[str, Any]:

@@ -1,16 +1,17 @@
 /** The chart of one metric: live, finer where it is zoomed, larger in a dialog, and as CSV. */
 import { ActionIcon, Menu, Modal, Skeleton } from "@mantine/core";
-import { useDebouncedValue, useInViewport } from "@mantine/hooks";
+import { useDebouncedValue, useIntersection } from "@mantine/hooks";
 import { notifications } from "@mantine/notifications";
 import { keepPreviousData, useQuery, useQueryClient } from "@tanstack/react-query";
 import { IconDots, IconDownload, IconMaximize } from "@tabler/icons-react";
 import { useEffect, useMemo, useState } from "react";
 
-import { request } from "@/api/client";
+import { request, type Schemas } from "@/api/client";
 import { Chart } from "@/components/chart/chart";
 import type { ChartSettings } from "@/components/chart/chart-controls";
 import { type ApiPoint, columnsOf, type Extent } from "@/components/chart/series";
 import { describe } from "@/components/states";
+import { parseJson } from "@/lib/json";
 
 import { useDocument } from "../logs/use-document";
 import { runPath } from "../queries";
@@ -24,12 +25,15 @@ type Props = { of: Of; store: SeriesStore; name: string; settings: ChartSettings
 
 const NO_POINTS: ApiPoint[] = [];
 const HEIGHT = 190;
+/** A chart is loaded when it comes so near to what is visible. */
+const NEARBY = "600px";
 
 export function MetricChart(props: Props) {
-  const { ref, inViewport } = useInViewport();
+  const { ref, entry } = useIntersection({ rootMargin: NEARBY });
   const [wasSeen, setSeen] = useState(false);
   const [isLarge, setLarge] = useState(false);
-  useEffect(() => setSeen((was) => was || inViewport), [inViewport]);
+  const isNear = entry?.isIntersecting ?? false;
+  useEffect(() => setSeen((was) => was || isNear), [isNear]);
   return (
     <div className={classes.card} ref={ref} style={{ minHeight: HEIGHT + 44 }}>
       {wasSeen ? <Drawn {...props} height={HEIGHT} onMaximize={() => setLarge(true)} /> : <Skeleton height={HEIGHT + 30} />}
@@ -108,8 +112,10 @@ function ChartMenu({ of, name }: { of: Of; name: string }) {
     try {
       const values = await client.fetchQuery({
         queryKey: ["csv", of.workspace, of.id, name],
-        queryFn: async () =>
-          (await (await request(runPath(of, `/metrics?${new URLSearchParams({ name })}`))).json()).metrics[name].values,
+        queryFn: async () => {
+          const response = await request(runPath(of, `/metrics?${new URLSearchParams({ name })}`));
+          return (parseJson(await response.text()) as Schemas["AllSeries"]).metrics[name]?.values ?? [];
+        },
       });
       saveText(`${name.replaceAll(/[^\w.-]+/g, "_")}.csv`, csvOf(values));
     } catch (error) {

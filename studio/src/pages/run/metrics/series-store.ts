@@ -62,6 +62,7 @@ export class SeriesStore {
   close(): void {
     this.stop.abort();
     clearTimeout(this.timer);
+    this.timer = undefined;
     this.stop = new AbortController();
     this.wanted.clear();
     this.loading.clear();
