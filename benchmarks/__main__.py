@@ -30,6 +30,7 @@ GROUPS = (
     "size",
     "docker",
     "studio",
+    "browser",
 )
 
 Measure = Callable[[Effort], Iterator[Row]]

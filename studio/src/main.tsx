@@ -17,6 +17,8 @@ import { router } from "./app/router";
 import { colors, theme } from "./app/theme";
 
 const nonce = document.querySelector<HTMLMetaElement>("meta[name=csp-nonce]")?.content ?? "";
+// Dialogs lock scrolling by a style of their own, which reads the nonce here.
+Object.assign(globalThis, { __webpack_nonce__: nonce });
 
 createRoot(document.getElementById("root")!).render(
   <StrictMode>

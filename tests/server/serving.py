@@ -257,7 +257,7 @@ def _events(response: http.client.HTTPResponse) -> Iterator[Event]:
 
 
 @contextmanager
-def serving(url: str, home: Path, **changes: Any) -> Iterator[Server]:
+def serving(url: str, home: Path, key: bytes = KEY, **changes: Any) -> Iterator[Server]:
     settings = Settings(**{"home": home, "files": home / "files", "database": url, "local_slots": 1000, **changes})
     store = open_store(url, settings.files)
     ensure_default(store, settings)
@@ -276,7 +276,7 @@ def serving(url: str, home: Path, **changes: Any) -> Iterator[Server]:
             event_bus,
             cast(Reconciler, reconciler),
             cast(TargetService, reconciler),
-            KEY,
+            key,
             f"http://127.0.0.1:{port}",
             datetime.now(UTC),
             lambda: setattr(running[0], "should_exit", True),

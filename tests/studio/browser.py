@@ -55,6 +55,7 @@ class Watch:
 
     def __init__(self) -> None:
         self.problems: list[str] = []
+        self._contexts: list[BrowserContext] = []
         self._statuses: set[int] = set()
         self._may_lose_server = False
 
@@ -66,7 +67,13 @@ class Watch:
         """The test stops the server."""
         self._may_lose_server = True
 
+    def close(self) -> None:
+        """Close all pages: before their server is stopped, which they would rightly complain of."""
+        while self._contexts:
+            self._contexts.pop().close()
+
     def observe(self, context: BrowserContext) -> None:
+        self._contexts.append(context)
         context.add_init_script(_REPORT_VIOLATIONS)
         context.on("console", self._on_console)
         context.on("weberror", lambda error: self.problems.append(f"exception: {error.error}"))

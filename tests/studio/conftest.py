@@ -52,11 +52,12 @@ def content(studio: Studio, tmp_path_factory: pytest.TempPathFactory) -> Content
 
 
 @pytest.fixture
-def own_studio(tmp_path: Path) -> Iterator[Studio]:
+def own_studio(tmp_path: Path, watch: Watch) -> Iterator[Studio]:
     """A server of this test alone, with nothing in it, which it may stop and start."""
     with using(tmp_path / "own home") as own:
         own.start_server()
         yield own
+        watch.close()
 
 
 @pytest.fixture(scope="module")
@@ -75,8 +76,6 @@ def watch() -> Iterator[Watch]:
 
 @pytest.fixture
 def open_page(browser: Browser, studio: Studio, watch: Watch) -> Iterator[OpenPage]:
-    contexts = []
-
     def make(
         path: str | None = "/workspaces/default",
         *,
@@ -87,7 +86,6 @@ def open_page(browser: Browser, studio: Studio, watch: Watch) -> Iterator[OpenPa
     ) -> Page:
         context = browser.new_context(viewport=viewport, **options)  # type: ignore[arg-type]
         context.set_default_timeout(PATIENCE_MS)
-        contexts.append(context)
         watch.observe(context)
         page = context.new_page()
         if path is not None:
@@ -95,8 +93,7 @@ def open_page(browser: Browser, studio: Studio, watch: Watch) -> Iterator[OpenPa
         return page
 
     yield make
-    for context in contexts:
-        context.close()
+    watch.close()
 
 
 @pytest.fixture

@@ -47,10 +47,19 @@ export function onSignedOut(listener: () => void): () => void {
   return () => listeners.delete(listener);
 }
 
+function isOpen(path: string, method = "GET"): boolean {
+  return (method === "POST" && /^\/?api\/v1\/session$/.test(path)) || /^\/?api\/v1\/sign-in$/.test(path);
+}
+
 /** Fetches a path of the server, relative to the base path, with the session's token. Throws ApiError. */
 export async function request(path: string, init: RequestInit = {}): Promise<Response> {
   const headers = new Headers(init.headers);
-  headers.set(HEADER, sessionToken.get());
+  const token = sessionToken.get();
+  if (token) headers.set(HEADER, token);
+  else if (!isOpen(path, init.method)) {
+    listeners.forEach((listener) => listener());
+    throw new ApiError(401, "denied", "This browser is not signed in.", "");
+  }
   let response: Response;
   try {
     response = await fetch(basePath + path.replace(/^\//, ""), { ...init, headers, credentials: "same-origin" });

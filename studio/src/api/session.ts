@@ -26,8 +26,11 @@ export async function signIn(proof: { code: string } | { token: string }): Promi
 }
 
 export async function signOut(): Promise<void> {
-  await request("api/v1/session", { method: "DELETE" });
-  sessionToken.clear();
+  try {
+    await request("api/v1/session", { method: "DELETE" });
+  } finally {
+    sessionToken.clear(); // without it the cookie opens nothing, also where the server could not be asked
+  }
 }
 
 /** Whether the signed-in role has a permission. Actions without it are not shown. */

@@ -20,7 +20,7 @@ export function NotFound() {
     <Page title="There is no such page">
       <Text size="sm">
         The address may be mistyped, or what it names was deleted.{" "}
-        <Anchor component={Link} to="/" size="sm">
+        <Anchor component={Link} to="/" size="sm" underline="always">
           To the start page
         </Anchor>
       </Text>

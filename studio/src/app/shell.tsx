@@ -49,14 +49,16 @@ export function Shell() {
   useFocusOnNavigation(path);
   useEffect(() => localStorage.setItem("windlass.workspace", workspace), [workspace]);
   useEffect(() => menu.close(), [path]); // eslint-disable-line react-hooks/exhaustive-deps
-  useEffect(
-    () =>
-      onSignedOut(() => {
-        queryClient.clear();
-        void navigate({ to: "/signin", search: { next: location.pathname + location.search } });
-      }),
-    [navigate],
-  );
+  useEffect(() => {
+    let hasLeft = false;
+    return onSignedOut(() => {
+      if (hasLeft) return; // each request of the page is refused
+      hasLeft = true;
+      // Cleared after the page is gone: its components would ask again at once.
+      const next = location.pathname + location.search;
+      void navigate({ to: "/signin", search: { next } }).then(() => queryClient.clear());
+    });
+  }, [navigate]);
   return (
     <AppShell header={{ height: 48 }} navbar={{ width: 208, breakpoint: "sm", collapsed: { mobile: !isOpen } }}>
       <a href="#content" className={classes.skip}>
@@ -64,7 +66,7 @@ export function Shell() {
       </a>
       <AppShell.Header className={classes.header}>
         <Burger opened={isOpen} onClick={menu.toggle} hiddenFrom="sm" size="sm" aria-label="Menu" />
-        <Link to="/workspaces/$workspace" params={{ workspace }} className={classes.brand}>
+        <Link to="/workspaces/$workspace" params={{ workspace }} className={classes.brand} aria-label="Windlass">
           <img src="icon.svg" alt="" width={22} height={22} />
           <span>Windlass</span>
         </Link>
@@ -211,8 +213,8 @@ function UserMenu({ onKeys }: { onKeys: () => void }) {
   const navigate = useNavigate();
   async function leave() {
     await signOut().catch(() => undefined);
-    queryClient.clear();
     await navigate({ to: "/signin" });
+    queryClient.clear();
   }
   return (
     <Menu position="bottom-end" width={220}>

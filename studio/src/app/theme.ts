@@ -4,10 +4,14 @@ const petrol: MantineColorsTuple = [
   "#e8f6f8", "#d3e9ed", "#a5d3db", "#74bcc9", "#4ea9b9", "#369db0", "#2897ac", "#178397", "#0a7587", "#006576",
 ];
 
+const dark: MantineColorsTuple = [
+  "#d5dadd", "#b3bbc0", "#98a2a9", "#6b767d", "#3a444a", "#2c3439", "#1f252a", "#14181b", "#101315", "#0b0e10",
+];
+
 export const theme = createTheme({
   primaryColor: "petrol",
   primaryShade: { light: 9, dark: 8 },
-  colors: { petrol },
+  colors: { petrol, dark },
   fontFamily: "'Inter Variable', system-ui, sans-serif",
   fontFamilyMonospace: "'JetBrains Mono Variable', ui-monospace, monospace",
   fontSizes: { xs: "0.75rem", sm: "0.8125rem", md: "0.875rem", lg: "1rem", xl: "1.125rem" },

@@ -99,14 +99,14 @@ class FolderCleanup:
     def _for_all(self, find: Find, act: Callable[[UncleanedAttempt], object]) -> None:
         """The oldest first, until enough are removed. Runs whose folder cannot be removed do not block the others."""
         unreachable: list[TargetKey] = []
-        tried: set[str] = set()  # by nonce
+        tried: set[tuple[str, int, str]] = set()
         most, cleaned = AT_ONCE, 0
         while cleaned < AT_ONCE:
             found = find(most, unreachable)
-            new = [attempt for attempt in found if attempt.nonce not in tried]
+            new = [attempt for attempt in found if attempt.key not in tried]
             for attempt in new:
                 self._if_possible(act, attempt, unreachable)
-                tried.add(attempt.nonce)
+                tried.add(attempt.key)
             cleaned += self._mark_cleaned()
             if not new and len(found) < most:
                 return

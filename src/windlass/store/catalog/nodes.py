@@ -134,7 +134,7 @@ class Nodes:
             }
             if made:
                 connection.execute(insert(nodes), [{**values, "id": id} for id in made])
-                text = f"{_listed(made)} will be created" + (f": {note}" if note else "")
+                text = f"{_listed(made)} will be created"
                 target_events.append(connection, workspace, target, "nodes_requested", text)
             return made
 
@@ -144,7 +144,7 @@ class Nodes:
         """Change the state of a node by compare-and-set; False if it is not `before` any more."""
         values = {"before": before, "after": after, "why": message, "idle": now() if after == READY else None}
         kind = {READY: "node_ready", UNUSABLE: "node_failed"}.get(after, f"node_{after}")
-        text = f"node {node} is {after}" + (f": {message}" if message else "")
+        text = f"node {node} is {after}" + (f": {message}" if message and after != READY else "")
         return self._change(_MOVE, workspace, target, node, values, kind, text)
 
     def leave(self, workspace: str, target: str, ids: Sequence[str], computer: ComputerCapacity) -> list[str]:

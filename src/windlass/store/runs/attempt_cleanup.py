@@ -40,7 +40,11 @@ _MARK = (
     .where(attempts.c.number == bindparam("which"), attempts.c.nonce == bindparam("known_by"))
     .values(cleaned_at=bindparam("at"))
 )
-_FORGET = delete(deleted_attempts).where(deleted_attempts.c.nonce == bindparam("known_by"))
+_FORGET = delete(deleted_attempts).where(
+    deleted_attempts.c.run == bindparam("of"),
+    deleted_attempts.c.number == bindparam("which"),
+    deleted_attempts.c.nonce == bindparam("known_by"),
+)
 _KEEP = insert(deleted_attempts).from_select(
     ["workspace", "run", "target", "number", "nonce", "handle", "started_at", "reason"],
     select(
@@ -86,7 +90,9 @@ def mark_cleaned(connection: Connection, cleaned: Sequence[tuple[str, int, str]]
         moment = now()
         rows = [{"of": run, "which": number, "known_by": nonce, "at": moment} for run, number, nonce in cleaned]
         connection.execute(_MARK, rows)
-        connection.execute(_FORGET, [{"known_by": nonce} for _, _, nonce in cleaned])
+        connection.execute(
+            _FORGET, [{"of": run, "which": number, "known_by": nonce} for run, number, nonce in cleaned]
+        )
 
 
 def _without(asked: Select[Any], table: Table, elsewhere: TargetKeys) -> Select[Any]:

@@ -104,6 +104,10 @@ class UncleanedAttempt:
     handle: Mapping[str, Any]
     reason: Reason | None
 
+    @property
+    def key(self) -> tuple[str, int, str]:
+        return self.run, self.number, self.nonce
+
 
 @dataclass(frozen=True, slots=True)
 class Attempt:

@@ -24,6 +24,9 @@ type Options = {
 const FONT = "11px 'Inter Variable', system-ui, sans-serif";
 const LEAST_DRAG = 6;
 
+/** Charts share where the pointer is, but not what is zoomed: their ranges of x may have nothing in common. */
+const isPointing = (type: string): boolean => type === "mousemove" || type === "mouseleave";
+
 export function makePlot(options: Options, data: uPlot.AlignedData): uPlot {
   const { element, width, height, kind, isLog, lines, sync, view, onSelect, onReset, onCursor } = options;
   const color = (text: string) => resolve(element, text);
@@ -63,7 +66,7 @@ export function makePlot(options: Options, data: uPlot.AlignedData): uPlot {
         points: { size: 7 },
         drag: { x: true, y: false, setScale: false, dist: LEAST_DRAG },
         bind: { dblclick: () => () => (onReset(), null) },
-        ...(sync ? { sync: { key: sync, setSeries: false, scales: ["x", null] } } : {}),
+        ...(sync ? { sync: { key: sync, setSeries: false, scales: ["x", null], filters: { pub: isPointing } } } : {}),
       },
       hooks: {
         setSelect: [

@@ -1,7 +1,7 @@
 /** What a form does, as a command and as Python code, with the names of the schema. Secrets are never in them. */
 import { python, shellWord } from "@/lib/format";
 
-import { type Field, type PythonClass, toRequest, type Values } from "./fields";
+import { type Field, isEmpty, type PythonClass, toRequest, type Values } from "./fields";
 
 export type Draft = {
   kind: string;
@@ -31,7 +31,7 @@ export function command(draft: Draft): { text: string; missing: string[] } {
   const words = ["windlass", "compute", draft.isAttached ? "attach" : "create", draft.kind, draft.name || "NAME"];
   if (draft.workspace !== "default") words.push("-w", draft.workspace);
   const taken = new Set(["-h", "--help", ...(draft.isAttached ? ATTACH_OPTIONS : CREATE_OPTIONS)]);
-  const { options, missing } = optionsOf(draft.fields, toRequest(draft.fields, draft.values), taken, false);
+  const { options, missing } = optionsOf(draft.fields, settingsOf(draft), taken, false);
   words.push(...options);
   for (const field of draft.secrets) {
     if (draft.given.includes(field.name)) words.push(...secretOption(field, draft.files[field.name], taken));
@@ -39,6 +39,13 @@ export function command(draft: Draft): { text: string; missing: string[] } {
   if (draft.fingerprint) words.push("--pin", draft.fingerprint);
   if (draft.slots !== null) words.push("--slots", String(draft.slots));
   return { text: wrapped(words), missing };
+}
+
+/** The settings, with a word for each required one that is still empty. */
+function settingsOf({ fields, values }: Draft): Values {
+  const empty = fields.filter((field) => field.isRequired && isEmpty(values[field.name]) && isEmpty(field.default));
+  const words = empty.map((field) => [field.name, field.cli.metavar || field.name.toUpperCase()]);
+  return { ...Object.fromEntries(words), ...toRequest(fields, values) } as Values;
 }
 
 /** The command that changes settings of a target. */
@@ -118,7 +125,7 @@ function wrapped(words: string[]): string {
 /** Python code with the class of the kind, or by the settings of the kind if the class has no argument for one. */
 export function pythonCode(draft: Draft): string {
   const secrets = draft.secrets.filter(({ name }) => draft.given.includes(name));
-  const settings = toRequest(draft.fields, draft.values);
+  const settings = settingsOf(draft);
   const own = draft.slots === null ? ownClass(draft, settings, secrets) : null;
   const [className, configuration] = own ?? anyKind(draft, settings, secrets);
   const imports = ["ComputeTarget", "Workspace", className].sort();

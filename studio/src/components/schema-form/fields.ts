@@ -153,8 +153,8 @@ function typeOf(shape: Schema, choices: Choice[]): FieldType {
 /** The title, or the name as words if the title was made from it. */
 function labelOf(name: string, title?: string): string {
   const words = name.replaceAll("_", " ").trim();
-  const generated = words.replace(/(^|[^a-z])([a-z])/gi, (_, before: string, letter: string) => before + letter.toUpperCase());
-  if (title && title.toLowerCase() !== generated.toLowerCase()) return title;
+  const generated = words.toLowerCase().replace(/(^|[^a-z])([a-z])/g, (_, before: string, letter: string) => before + letter.toUpperCase());
+  if (title && title !== generated) return title;
   return words.charAt(0).toUpperCase() + words.slice(1);
 }
 

@@ -91,6 +91,7 @@ describe("fields", () => {
 
   test("labels are titles, or the name in words", () => {
     expect([field("vm_size").label, field("min_nodes").label]).toEqual(["Virtual machine size", "Min nodes"]);
+    expect(readFields({ properties: { share_gpus: { title: "Share GPUs" } } })[0]!.label).toBe("Share GPUs");
     expect(field("vm_priority").choices.map(({ label }) => label)).toEqual(["Dedicated", "Low priority"]);
   });
 
@@ -181,6 +182,11 @@ describe("the command", () => {
 
   test("says what it has no option for", () => {
     expect(command(draft({ values: { tags: { a: "1" }, place: { rack: 1 } } })).missing).toEqual(["Tags", "Place"]);
+  });
+
+  test("has a word for what is required and still empty", () => {
+    const { text } = command(draft({ kind: "ssh", name: "", isAttached: true, fields: readFields(SSH) }));
+    expect(text).toBe("windlass compute attach ssh NAME --address ADDRESS");
   });
 
   test("never has a secret, and asks for it", () => {

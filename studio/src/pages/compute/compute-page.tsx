@@ -114,7 +114,7 @@ function NoTargets({ group, kinds: known, mayAdd, home }: Omit<TargetsProps, "ta
         <p key={kind.kind}>
           {kind.description.split("\n\n")[0]}{" "}
           {mayAdd && (
-            <Anchor component={Link} to={`${home}/new-compute`} search={{ kind: kind.kind } as never} size="sm">
+            <Anchor component={Link} to={`${home}/new-compute`} search={{ kind: kind.kind } as never} size="sm" underline="always">
               {kind.is_attachable ? "Attach" : "Create"} one
             </Anchor>
           )}

@@ -36,7 +36,7 @@ export function NewTargetPage() {
       description={
         <>
           {summary(kind.description)}{" "}
-          <Anchor component={Link} to={`${home}/new-compute`} size="sm">
+          <Anchor component={Link} to={`${home}/new-compute`} size="sm" underline="always">
             Choose another kind
           </Anchor>
         </>

@@ -38,7 +38,7 @@ export function QuotasPage() {
       description={
         <>
           A quota limits the cores that the clusters of this workspace may have in all, by family of VM sizes.{" "}
-          <Anchor component={Link} to={`${home}/compute`} size="sm">
+          <Anchor component={Link} to={`${home}/compute`} size="sm" underline="always">
             Back to compute
           </Anchor>
         </>

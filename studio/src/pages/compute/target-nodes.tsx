@@ -61,7 +61,7 @@ export function TargetNodes({ target }: { target: Target }) {
                 <Table.Td className={classes.wide}>
                   <Text size="xs" c="dimmed">{resources(node.resources)}</Text>
                 </Table.Td>
-                <Table.Td className={classes.wide}>
+                <Table.Td className={classes.wide} data-empty={!node.runs.length || undefined}>
                   {node.runs.map((id) => (
                     <div key={id}>
                       <Anchor component={Link} to={`${home}/runs/${encodeURIComponent(id)}`} size="sm">

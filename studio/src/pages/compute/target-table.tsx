@@ -81,14 +81,14 @@ function Row({ target, kinds, workspace, rows }: RowProps) {
           </Text>
         )}
       </Table.Td>
-      <Table.Td data-label={hasNodes ? "Nodes" : undefined}>
+      <Table.Td data-empty={!hasNodes || undefined}>
         <NodeCounts target={target} hasNodes={hasNodes} />
         <IdlePrice target={target} />
       </Table.Td>
       <Table.Td className={classes.number} data-label="Active">{target.active_runs}</Table.Td>
       <Table.Td className={classes.number} data-label="Queued">{target.queued_runs}</Table.Td>
-      <Table.Td data-label="Owner">{target.attached_by || "–"}</Table.Td>
-      <Table.Td className={classes.number} data-label="Cost, 30 days">
+      <Table.Td data-label="Owner" data-empty={!target.attached_by || undefined}>{target.attached_by || "–"}</Table.Td>
+      <Table.Td className={classes.number} data-label="Cost, 30 days" data-empty={!seconds || undefined}>
         {seconds ? (
           <>
             {rows.some(({ cost }) => cost !== null) ? money(amount) : "no price"}

@@ -32,7 +32,7 @@ export function GettingStarted({ workspace }: { workspace: string }) {
       {may("runs.submit") && (
         <Text size="sm" mt="lg">
           Or{" "}
-          <Anchor component={Link} to={`/workspaces/${encodeURIComponent(workspace)}/submit`} size="sm">
+          <Anchor component={Link} to={`/workspaces/${encodeURIComponent(workspace)}/submit`} size="sm" underline="always">
             submit a folder from the browser
           </Anchor>
           .

@@ -69,7 +69,7 @@ export function ComparePage() {
         {!ids.length ? (
           <Empty title="No runs are chosen">
             Select up to {MOST_COMPARED} runs in the{" "}
-            <Anchor component={Link} to={`${home}/runs`}>
+            <Anchor component={Link} to={`${home}/runs`} underline="always">
               table of runs
             </Anchor>{" "}
             and choose Compare, or add one here.

@@ -39,7 +39,7 @@ export function SignInPage() {
     mutationFn: signIn,
     onSuccess: () => {
       queryClient.clear();
-      router.history.push(ownPath(arrived.current?.next || next));
+      router.history.push(basePath.replace(/\/$/, "") + ownPath(arrived.current?.next || next));
     },
   });
   useEffect(() => {

@@ -1,4 +1,5 @@
-/** Submitting a run: a new one, one like an earlier run (`?from=`), or one by a run configuration (`?configuration=`). */
+/** Submitting a run: a new one, one like an earlier run (`?from=`), or one by a run configuration (`?configuration=`).
+ * Other pages name the target or the experiment of a new one (`?target=`, `?experiment=`). */
 import { Alert, Button, Group, Menu, Progress, Stack, Text, TextInput } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 import { useMutation, useQuery } from "@tanstack/react-query";
@@ -27,7 +28,7 @@ const W = "/api/v1/workspaces/{workspace}" as const;
 
 export function SubmitPage() {
   const { workspace } = useWorkspace();
-  const { from, configuration } = useSearch({ strict: false }) as { from?: string; configuration?: string };
+  const { from, configuration, target, experiment } = useSearch({ strict: false }) as Record<string, string | undefined>;
   const details = useQuery({ ...runQuery(workspace, from ?? ""), enabled: !!from });
   const snapshot = useQuery({ ...snapshotOf(workspace, from ?? ""), enabled: !!from && !!details.data?.snapshot, retry: false });
   const configurations = useQuery(runConfigurations(workspace));
@@ -41,11 +42,11 @@ export function SubmitPage() {
   const earlier = details.data ? earlierSource(details.data, snapshot.data) : null;
   return (
     <SubmitForm
-      key={`${from} ${configuration} ${chosen?.changed_at}`}
+      key={[from, configuration, chosen?.changed_at, target, experiment].join(" ")}
       title={title}
       from={from ?? null}
       earlier={earlier}
-      start={details.data ? draftOfRun(details.data) : chosen ? draftOf(chosen.content as Spec) : EMPTY}
+      start={details.data ? draftOfRun(details.data) : chosen ? draftOf(chosen.content as Spec) : { ...EMPTY, target: target ?? EMPTY.target, experiment: experiment ?? "" }}
       configurations={known}
       configuration={chosen?.name ?? null}
     />

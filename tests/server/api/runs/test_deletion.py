@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tests.server.serving import HOME, Server
 from windlass.core.states import Reason, RunState, Step
 from windlass.store import Ending
 
 
-def ended(server: Server, token: str = "", **changes: object) -> str:
+def ended(server: Server, token: str = "", **changes: Any) -> str:
     """A run that has ended, with a live log that is still there."""
     id: str = server.submit(token=token, **changes)["id"]
     server.store.logs.append(id, 1, "user_logs/std_log.txt", 0, b"hello\n")

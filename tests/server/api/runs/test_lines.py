@@ -12,7 +12,8 @@ import pytest
 from tests.server.serving import HOME, Server
 from windlass.core.entities import Artifact
 from windlass.core.states import Reason, RunState, Step
-from windlass.server.streaming.line_index import BLOCK, LONGEST, SHORTEST_CUT
+from windlass.server.streaming.line_index import BLOCK, LONGEST, SHORTEST_CUT, FileMoved, LineIndexes
+from windlass.server.streaming.log_reader import find_file
 from windlass.store import Ending
 
 LOG = "user_logs/std_log.txt"
@@ -77,7 +78,7 @@ def test_every_line_has_its_number(server: Server) -> None:
     for start in range(0, len(whole), 50_000):  # the index goes on with the log
         grow(server, run, whole[start : start + 50_000])
         lines(server, run, first=-1, limit=1)
-    found = []
+    found: list[str] = []
     while len(found) < len(written):
         page = lines(server, run, first=len(found), limit=37)
         assert page["first"] == len(found) and page["line_count"] == len(written)
@@ -179,3 +180,14 @@ def test_a_file_that_is_not_there_is_said(shared: Server) -> None:
     grow(shared, run, b"x\n")
     assert search(shared, run, "a\nb")["error"]["code"] == "invalid_request"
     assert search(shared, run, "")["error"]["code"] == "invalid_request"
+
+
+def test_a_log_that_is_sealed_while_it_is_read_is_opened_again(server: Server) -> None:
+    run = server.interactive()["id"]
+    grow(server, run, b"one\ntwo\n")
+    live = find_file(server.store, server.store.runs.get("default", run), LOG)
+    assert live is not None and live.digest is None
+    end_with(server, run, LOG, b"one\ntwo\nthree\n")
+    with pytest.raises(FileMoved):
+        LineIndexes().lines(live)
+    assert lines(server, run)["lines"] == ["one", "two", "three"]

@@ -15,6 +15,9 @@ import { useDocument } from "./use-document";
 const ROW = 19;
 const OVERSCAN = 24;
 
+/** The chosen line, or -1, and how often it was asked to go to one. */
+export type Target = { line: number; request: number };
+
 type Props = {
   document: LogDocument;
   label: string;
@@ -22,8 +25,7 @@ type Props = {
   isFollowing: boolean;
   onFollow: (is: boolean) => void;
   search: string;
-  /** The line to show, with a number that changes whenever it is to be shown again. */
-  target: { line: number; request: number } | null;
+  target: Target;
   onSelect: (line: number) => void;
 };
 
@@ -33,7 +35,7 @@ export function LogView({ document, label, isWrapped, isFollowing, onFollow, sea
   const scroller = useRef<HTMLDivElement>(null);
   const { ref: sizer, width, height } = useElementSize();
   const character = useCharacterWidth(scroller);
-  const gutter = Math.max(4, String(document.lineCount).length) + 2;
+  const gutter = Math.max(4, String(document.lineCount).length) + 3;
   const columns = isWrapped && width ? Math.max(20, Math.floor((width - 26) / character) - gutter) : 0;
   const layout = useLayout(document, columns, version);
   const scroll = useRef(new LongScroll()).current;
@@ -57,13 +59,13 @@ export function LogView({ document, label, isWrapped, isFollowing, onFollow, sea
     if (element && height && Math.abs(element.scrollTop - place) >= 1) element.scrollTop = place;
   });
   useLayoutEffect(() => {
-    if (!target || !document.isLoaded) return;
+    if (!target.request || !document.isLoaded) return;
     onFollow(false);
     const line = Math.min(target.line, document.lineCount - 1);
     anchor.current = { line: Math.max(0, line - Math.floor(height / ROW / 3)), within: 0, columns };
     scroll.goTo(layout.rowOf(anchor.current.line) * ROW);
     redraw((count) => count + 1);
-  }, [target, document, document.isLoaded, height > 0]); // eslint-disable-line react-hooks/exhaustive-deps
+  }, [target.request, document, document.isLoaded, height > 0]); // eslint-disable-line react-hooks/exhaustive-deps
 
   function onScroll() {
     const element = scroller.current!;
@@ -91,7 +93,7 @@ export function LogView({ document, label, isWrapped, isFollowing, onFollow, sea
       >
         <div style={{ height: Math.max(scroll.barHeight, 1) }} className={classes.bar}>
           <div className={classes.rows} style={{ transform: `translateY(${layout.rowOf(first) * ROW + scroll.shift}px)` }}>
-            <Rows {...{ document, first, last, columns, gutter, search, onSelect, version }} chosen={target?.line ?? -1} />
+            <Rows {...{ document, first, last, columns, gutter, search, onSelect, version }} chosen={target.line} />
           </div>
         </div>
       </div>

@@ -25,7 +25,7 @@ import { plain } from "./ansi";
 import { LogDocument } from "./log-document";
 import { firstLog, groupLogs, nameOfLog } from "./log-names";
 import { logSource, type Matches, searchLines } from "./log-source";
-import { LogView, NoLines } from "./log-view";
+import { LogView, NoLines, type Target } from "./log-view";
 import classes from "./logs.module.css";
 import { useDocument } from "./use-document";
 
@@ -79,13 +79,17 @@ function Log({ run, path, choice }: Props & { path: string; choice: React.ReactN
   const hash = useRouterState({ select: (state) => state.location.hash });
   const [, setSearch] = useRunSearch();
   const chosen = Number(/^L(\d+)$/.exec(hash)?.[1] ?? 0) - 1;
-  const [target, setTarget] = useState(chosen >= 0 ? { line: chosen, request: 0 } : null);
+  const [target, setTarget] = useState<Target>({ line: chosen, request: chosen >= 0 ? 1 : 0 });
   const [isFollowing, setFollowing] = useState(chosen < 0);
   const [isWrapped, setWrapped] = useWrap();
-  const search = useLogSearch(run, path, document, (line) => {
+  const jump = (line: number) => {
     setFollowing(false);
-    setTarget((before) => ({ line, request: (before?.request ?? 0) + 1 }));
-  });
+    setTarget((before) => ({ line, request: before.request + 1 }));
+  };
+  const search = useLogSearch(run, path, document, jump);
+  useEffect(() => {
+    if (chosen >= 0 && chosen !== target.line) jump(chosen);
+  }, [chosen]); // eslint-disable-line react-hooks/exhaustive-deps
   const [panel, height] = useRestOfPage();
   const isEmpty = document.isLoaded && document.lineCount === 0;
   return (
@@ -116,7 +120,7 @@ function Log({ run, path, choice }: Props & { path: string; choice: React.ReactN
               <IconTextWrap size={16} />
             </ActionIcon>
           </Tooltip>
-          <CopyMenu document={document} chosen={target?.line ?? null} />
+          <CopyMenu document={document} chosen={target.line < 0 ? null : target.line} />
           <Tooltip label="Download this log">
             <ActionIcon aria-label="Download this log" onClick={() => void save(filePath(run, path))}>
               <IconDownload size={16} />
@@ -138,9 +142,8 @@ function Log({ run, path, choice }: Props & { path: string; choice: React.ReactN
           onFollow={setFollowing}
           search={search.active}
           onSelect={(line) => {
-            setTarget(null);
+            setTarget(({ request }) => ({ line, request }));
             setSearch({}, `L${line + 1}`);
-            setTarget({ line, request: 0 });
           }}
         />
       )}
@@ -292,28 +295,30 @@ function useLogSearch(run: RunDetails, path: string, document: LogDocument, show
   const [index, setIndex] = useState(-1);
   const [error, setError] = useState<unknown>(null);
   const [growth] = useDebouncedValue(document.lineCount, 1000);
-  const found = useRef({ text: "", lines: [] as number[], until: -1 });
+  const found = useRef({ text: "", lines: [] as number[], until: -1, isShown: false });
   const now = useRef(show);
   now.current = show;
 
   useEffect(() => {
     setError(null);
     if (!active) {
-      found.current = { text: "", lines: [], until: -1 };
+      found.current = { text: "", lines: [], until: -1, isShown: false };
       setMatches(null);
       setIndex(-1);
       return;
     }
     const stop = new AbortController();
     const isNew = found.current.text !== active;
-    if (isNew) found.current = { text: active, lines: [], until: -1 };
+    if (isNew) found.current = { text: active, lines: [], until: -1, isShown: false };
     const before = found.current.lines;
     const onFound = ({ lines, isComplete }: Matches) => {
       found.current.lines = [...before, ...lines];
       if (isComplete) found.current.until = growth - 2; // the last line may go on
       setMatches({ lines: found.current.lines, isComplete });
-      if (isNew && lines.length) {
-        setIndex((current) => (current < 0 ? (now.current(lines[0]!), 0) : current));
+      if (!found.current.isShown && lines.length) {
+        found.current.isShown = true;
+        setIndex(0);
+        now.current(lines[0]!);
       }
     };
     if (isNew) {
