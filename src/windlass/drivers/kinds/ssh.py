@@ -139,7 +139,7 @@ class SshConfig(ContainerConfig):
                 "password": "Password",
                 "key": "Private key",
                 "workspace-key": "The workspace's own key",
-            }
+            },
         ),
     )
     jump: Annotated[str, AfterValidator(names.target_name)] | None = Field(

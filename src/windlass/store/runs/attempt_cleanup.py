@@ -90,9 +90,7 @@ def mark_cleaned(connection: Connection, cleaned: Sequence[tuple[str, int, str]]
         moment = now()
         rows = [{"of": run, "which": number, "known_by": nonce, "at": moment} for run, number, nonce in cleaned]
         connection.execute(_MARK, rows)
-        connection.execute(
-            _FORGET, [{"of": run, "which": number, "known_by": nonce} for run, number, nonce in cleaned]
-        )
+        connection.execute(_FORGET, [{"of": run, "which": number, "known_by": nonce} for run, number, nonce in cleaned])
 
 
 def _without(asked: Select[Any], table: Table, elsewhere: TargetKeys) -> Select[Any]:
