@@ -74,6 +74,7 @@ def test_a_server_that_is_killed_leaves_no_shell_there(world: SshWorld, run: str
     assert world.run(run)["state"] == "Running"
 
 
+@pytest.mark.slow
 def test_a_client_that_is_killed_leaves_no_shell_there(world: SshWorld, run: str, tmp_path: Path) -> None:
     began = time.monotonic()
     shown = Terminal(Shell(world.home), "exec", run, "--", "sh", "-c", "echo there; sleep 600", cwd=tmp_path)

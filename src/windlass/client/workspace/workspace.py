@@ -502,6 +502,15 @@ class Workspace:
             f"resource_group='{self.resource_group}')"
         )
 
+    def get_portal_url(self) -> str:
+        """The address of the workspace in the studio."""
+        return f"{self._session.address.url}/workspaces/{self.name}"
+
+    def _repr_html_(self) -> str:
+        from windlass.client.notebook.html import workspace_html
+
+        return workspace_html(self)
+
 
 def workspace_of_run() -> Workspace:
     """The workspace of the run that this script is part of; no request is sent."""

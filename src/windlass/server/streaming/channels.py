@@ -7,8 +7,10 @@ four bytes (big-endian), and that many bytes.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
+import queue
 import secrets
 import struct
 import threading
@@ -185,15 +187,18 @@ class OpenChannel:
 
 
 class ChannelTable:
-    """All channels of this server. A thread of its own, as long as there are any, ends those whose client is gone."""
+    """All channels of this server. As long as there are any, a thread audits their ends, and ends those whose client is
+    gone.
+    """
 
     def __init__(self, store: Store, event_bus: EventBus) -> None:
         self._store = store
         self._event_bus = event_bus
         self._channels: dict[str, OpenChannel] = {}
+        self._ends: queue.SimpleQueue[tuple[OpenChannel, dict[str, Any]]] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
-        self._stopping = threading.Event()
+        self._is_stopping = False
 
     def begin(self, opening: Opening) -> OpenChannel:
         """A new channel, not connected yet; audited."""
@@ -241,38 +246,37 @@ class ChannelTable:
             "exit_code": channel.exit_code,
             "seconds": round(time.monotonic() - channel.opened_at, 3),
         }
-        if message:
-            details["message"] = message
+        self._ends.put((channel, {**details, **({"message": message} if message else {})}))
+        self._start()
         self.notify(channel)
-        threading.Thread(target=self._audit_end, args=(channel, details), name="end of a channel", daemon=True).start()
 
     def close_all(self) -> None:
         """End all channels, when the server stops."""
-        self._stopping.set()
         for channel in list(self._channels.values()):
             if not channel.is_ended:
                 channel.close(_SERVER_STOPS)
                 channel.end(ChannelEnd(None, _SERVER_STOPS))
-        if self._thread is not None:
-            self._thread.join()
-        for thread in threading.enumerate():
-            if thread.name == "end of a channel":
-                thread.join()
+        with self._lock:
+            self._is_stopping, thread = True, self._thread
+        if thread is not None:
+            thread.join()
 
     # ---- the thread ----
 
     def _start(self) -> None:
         with self._lock:
-            if self._thread is None and not self._stopping.is_set():
+            if self._thread is None and not self._is_stopping:
                 self._thread = threading.Thread(target=self._watch, name="channels", daemon=True)
                 self._thread.start()
 
     def _watch(self) -> None:
-        while not self._stopping.wait(_CHECK_SECONDS):
+        while True:
+            with contextlib.suppress(queue.Empty):
+                self._audit_end(*self._ends.get(timeout=_CHECK_SECONDS))
             for channel in list(self._channels.values()):
                 self._check(channel)
             with self._lock:
-                if not self._channels:
+                if self._ends.empty() and (self._is_stopping or not self._channels):
                     self._thread = None
                     return
 

@@ -54,14 +54,16 @@ export function smooth(x: ArrayLike<number>, y: ArrayLike<number | null>, weight
   let sum = 0;
   let weights = 0;
   let before = NaN;
+  let decay = weight;
+  let distance = 1;
   for (let at = 0; at < y.length; at++) {
     const value = y[at]!;
     if (value === null || !Number.isFinite(value)) {
       smoothed[at] = null;
       continue;
     }
-    const distance = range && !Number.isNaN(before) ? ((x[at]! - before) / range) * SMOOTHING_STEPS : 1;
-    const decay = weight ** distance;
+    const here = range && !Number.isNaN(before) ? ((x[at]! - before) / range) * SMOOTHING_STEPS : 1;
+    if (here !== distance) decay = weight ** (distance = here); // steps are mostly alike, and powers are slow
     sum = sum * decay + value;
     weights = weights * decay + 1;
     before = x[at]!;

@@ -3,7 +3,7 @@ import { Collapse, UnstyledButton } from "@mantine/core";
 import { IconChevronRight } from "@tabler/icons-react";
 import { type ReactNode, useId, useState } from "react";
 
-import { BASICS, type Field, groupsOf, LOGIN, type Values } from "./fields";
+import { BASICS, type Field, groupsOf, LOGIN, toRequest, type Values } from "./fields";
 import { FieldInput, type Inputs } from "./inputs";
 import classes from "./schema-form.module.css";
 import type { Errors } from "./validation";
@@ -82,7 +82,7 @@ function Folded({ title, isOpen, hint, children }: { title: string; isOpen: bool
 }
 
 function given(fields: Field[], values: Values): string {
-  const count = fields.filter(({ name }) => values[name] !== undefined && values[name] !== "").length;
+  const count = Object.keys(toRequest(fields, values)).length;
   return count ? `${count} set` : "";
 }
 

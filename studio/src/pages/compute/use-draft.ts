@@ -35,10 +35,12 @@ export function useDraft(workspace: string, kind: Kind) {
 
   // Required fields that are still empty are no news from the server.
   const isComplete = !Object.keys(validate(fields, values)).length;
-  const [asked] = useDebouncedValue(JSON.stringify({ config, name: nameProblem ? null : name }), PAUSE);
+  const question = JSON.stringify({ config, name: nameProblem ? null : name });
+  const [asked] = useDebouncedValue(question, PAUSE);
+  const isCurrent = isComplete && asked === question;
   const { data: checked } = useQuery({
     queryKey: ["draft", workspace, kind.kind, asked],
-    enabled: isComplete,
+    enabled: isCurrent,
     staleTime: 5_000,
     retry: false,
     queryFn: ({ signal }) => {
@@ -46,7 +48,9 @@ export function useDraft(workspace: string, kind: Kind) {
       return checkDraft(workspace, kind.kind, draft.config, draft.name, signal);
     },
   });
-  const remote: Errors = Object.fromEntries((isComplete ? checked?.problems : undefined)?.map(({ field, message }) => [field, message]) ?? []);
+  // An answer about what was typed before says nothing of what stands there now.
+  const answer = isCurrent ? (checked?.problems ?? []) : [];
+  const remote: Errors = Object.fromEntries(answer.map(({ field, message }) => [field, message]));
 
   const problems: Errors = { ...remote, ...local, ...(nameProblem ? { name: nameProblem } : {}) };
   const shows = (field: string) => isTried || touched.has(field);
