@@ -36,7 +36,7 @@ class FileMoved(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """A line of which only the beginning is shown."""
+    """A line of which only a part is shown."""
 
     line: int
     size: int  # of the whole line, in bytes
@@ -112,7 +112,9 @@ class FileLines:
         self.gap_line = self._line_at(file.gap_offset) if file.gap_length else None
 
     def read(self, first: int, limit: int) -> tuple[list[str], list[Cut]]:
-        """Lines by number. Of long ones only the beginning, and those are named."""
+        """Lines by number. Of long ones only a part, and those are named: the beginning, or the end if there are
+        carriage returns, since a terminal shows the end of a line of progress.
+        """
         texts: list[str] = []
         cut: list[Cut] = []
         room = MOST_TEXT
@@ -125,7 +127,7 @@ class FileLines:
                 text = self._shown(number, raw)
                 most = LONGEST if room > 0 else SHORTEST_CUT
                 if len(text) > most or size > len(raw):
-                    text = text[:most]
+                    text = text[-most:] if "\r" in text else text[:most]
                     cut.append(Cut(number, size))
                 room -= len(text)
                 texts.append(text)
@@ -166,7 +168,10 @@ class FileLines:
         end = len(data) if is_end else data.rfind(b"\n") + 1
         if not end:
             following = self._start_of(number + 1)
-            return [(data, following - position - (number < self._all_feeds))], following - position
+            size = following - position - (number < self._all_feeds)
+            if b"\r" in data:
+                data = self._read(position + size - BLOCK, BLOCK)
+            return [(data, size)], following - position
         pieces = data[:end].removesuffix(b"\n").split(b"\n", last - number)[: last - number]
         return [(raw, len(raw)) for raw in pieces], sum(map(len, pieces)) + len(pieces)
 
@@ -174,7 +179,8 @@ class FileLines:
         if number == self.gap_line:
             at = self._file.gap_offset - self._start_of(number)
             raw = b"%b [%d bytes are not kept] %b" % (raw[:at], self._file.gap_length, raw[at:])
-        return raw[: 4 * LONGEST + 4].decode("utf-8", "replace")
+        part = slice(-4 * LONGEST - 4, None) if b"\r" in raw else slice(4 * LONGEST + 4)
+        return raw[part].decode("utf-8", "replace")
 
     def _start_of(self, line: int) -> int:
         """The offset of a line: after as many line feeds as its number. The size of the file if there is no such."""

@@ -122,6 +122,21 @@ def test_a_page_of_long_lines_is_bounded(server: Server) -> None:
     assert page["lines"][-1].startswith("1499 m")
 
 
+def test_of_a_long_line_of_progress_the_end_is_shown(server: Server) -> None:
+    run = server.interactive()["id"]
+    short = b"".join(b"\r%6d of 2000" % done for done in range(1, 2001))
+    long = b"".join(b"\r%6d of 99999" % done for done in range(1, 100_000))
+    grow(server, run, b"before\n" + short + b"\n" + long + b"\nafter\n")
+    page = lines(server, run)
+    assert [text.rpartition("\r")[2].strip() for text in page["lines"]] == [
+        "before",
+        "2000 of 2000",
+        "99999 of 99999",
+        "after",
+    ]
+    assert page["cut"] == [{"line": 1, "size": len(short)}, {"line": 2, "size": len(long)}]
+
+
 def test_a_search_goes_on_where_it_stopped(server: Server) -> None:
     run = server.interactive()["id"]
     grow(server, run, "".join(f"step {i} loss\n" for i in range(250)).encode() + b"over")

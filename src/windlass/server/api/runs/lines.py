@@ -45,7 +45,7 @@ class Lines(TypedDict):
     attempt: int
     first: int
     lines: list[str]
-    cut: list[CutLine]  # lines of which only the beginning is here
+    cut: list[CutLine]  # lines of which only a part is here
     gap: LogGap | None
     line_count: int
     size: int

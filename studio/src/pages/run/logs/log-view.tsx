@@ -14,6 +14,8 @@ import { useDocument } from "./use-document";
 
 const ROW = 19;
 const OVERSCAN = 24;
+/** So long after a jump the place stays: the router restores the place of an earlier visit. */
+const HOLD = 400;
 
 /** The chosen line, or -1, and how often it was asked to go to one. */
 export type Target = { line: number; request: number };
@@ -41,6 +43,7 @@ export function LogView({ document, label, isWrapped, isFollowing, onFollow, sea
   const scroll = useRef(new LongScroll()).current;
   const [, redraw] = useState(0);
   const anchor = useRef({ line: 0, within: 0, columns: 0 });
+  const heldUntil = useRef(0);
 
   scroll.resize(layout.rowCount * ROW, height);
   if (isFollowing) scroll.goTo(scroll.lastTop);
@@ -64,12 +67,17 @@ export function LogView({ document, label, isWrapped, isFollowing, onFollow, sea
     const line = Math.min(target.line, document.lineCount - 1);
     anchor.current = { line: Math.max(0, line - Math.floor(height / ROW / 3)), within: 0, columns };
     scroll.goTo(layout.rowOf(anchor.current.line) * ROW);
+    heldUntil.current = performance.now() + HOLD;
     redraw((count) => count + 1);
   }, [target.request, document, document.isLoaded, height > 0]); // eslint-disable-line react-hooks/exhaustive-deps
 
   function onScroll() {
     const element = scroller.current!;
     if (!height || Math.abs(element.scrollTop - (scroll.top + scroll.shift)) < 1) return;
+    if (performance.now() < heldUntil.current) {
+      element.scrollTop = scroll.top + scroll.shift;
+      return;
+    }
     const isAtEnd = element.scrollTop >= element.scrollHeight - element.clientHeight - 2;
     if (isFollowing && isAtEnd) return; // the log or the window has grown
     const moved = scroll.scrolled(element.scrollTop);

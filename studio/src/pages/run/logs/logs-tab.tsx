@@ -153,6 +153,7 @@ function Log({ run, path, choice }: Props & { path: string; choice: React.ReactN
 }
 
 const LEAST_HEIGHT = 360;
+const LEAST_SHARE = 0.6;
 const BELOW = 16;
 
 /** The height from an element down to the lower edge of the window. */
@@ -162,7 +163,7 @@ function useRestOfPage(): [React.RefObject<HTMLDivElement | null>, number] {
   useLayoutEffect(() => {
     const measure = () => {
       const top = (element.current?.getBoundingClientRect().top ?? 0) + window.scrollY;
-      setHeight(Math.max(LEAST_HEIGHT, window.innerHeight - top - BELOW));
+      setHeight(Math.max(LEAST_HEIGHT, window.innerHeight * LEAST_SHARE, window.innerHeight - top - BELOW));
     };
     measure();
     const observer = new ResizeObserver(measure);
