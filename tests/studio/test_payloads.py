@@ -75,6 +75,8 @@ PAYLOADS = (
     f"%3Cscript%3E{_CALL}%3C/script%3E",
     f"\u202e<script>{_CALL}</script>",
 )
+# Labels and descriptions refuse characters that change the direction of text.
+LABELS = tuple(payload.replace("\u202e", "") for payload in PAYLOADS)
 _SCRIPT = """
 import json, os
 from windlass import Run
@@ -108,13 +110,11 @@ def attacked(studio: Studio, tmp_path_factory: pytest.TempPathFactory) -> dict[s
     folder: Path = tmp_path_factory.mktemp("payloads")
     (folder / "payloads.json").write_text(json.dumps(PAYLOADS))
     (folder / "train.py").write_text(_SCRIPT)
-    tags = [option for number, payload in enumerate(PAYLOADS) for option in ("--tag", f"t{number}={payload}")]
-    done = studio("submit", "--json", "-e", "attacked", "-n", PAYLOADS[10], *tags, "train.py", *PAYLOADS, cwd=folder)
+    tags = [option for number, payload in enumerate(LABELS) for option in ("--tag", f"t{number}={payload}")]
+    done = studio("submit", "--json", "-e", "attacked", "-n", LABELS[10], *tags, "train.py", *PAYLOADS, cwd=folder)
     run = wait_for_run(studio, done.json["id"])
-    studio.call(
-        "PATCH", f"{W}/runs/{run['id']}", {"description": "\n".join(PAYLOADS), "tags": {PAYLOADS[0]: PAYLOADS[1]}}
-    )
-    for number, payload in enumerate(PAYLOADS):
+    studio.call("PATCH", f"{W}/runs/{run['id']}", {"description": "\n".join(LABELS), "tags": {LABELS[0]: LABELS[1]}})
+    for number, payload in enumerate(LABELS):
         made = studio.call(
             "POST",
             f"{W}/runs",
@@ -127,11 +127,11 @@ def attacked(studio: Studio, tmp_path_factory: pytest.TempPathFactory) -> dict[s
             studio.call("PATCH", f"{W}/experiments/attacked", {"tags": {f"t{number}": payload}})
     definition = {
         "python": {"condaDependencies": {"dependencies": [{"pip": list(PAYLOADS)}]}},
-        "docker": {"baseImage": PAYLOADS[10]},
+        "docker": {"baseImage": LABELS[10]},
     }
     studio.call("POST", f"{W}/environments", {"name": "attacked", "definition": definition})
-    model = {"name": "attacked", "run": run["id"], "path": "outputs", "description": PAYLOADS[0],
-             "framework": PAYLOADS[10][:60], "tags": dict(zip(map(str, range(60)), PAYLOADS, strict=True))}  # fmt: skip
+    model = {"name": "attacked", "run": run["id"], "path": "outputs", "description": LABELS[0],
+             "framework": LABELS[10][:60], "tags": dict(zip(map(str, range(60)), LABELS, strict=True))}  # fmt: skip
     studio.call("POST", f"{W}/models", model)
     return {"run": run["id"], "some": made["id"]}
 

@@ -236,9 +236,8 @@ def described(spec: Spec, before: Spec) -> Spec:
         definition.pop("job", None)  # the job file has another command
     environment = definition.get("environment") or {}
     path = spec["environment"].get("interpreter")
-    if path not in (None, before["environment"].get("interpreter")) and "interpreterPath" in (
-        environment.get("python") or {}
-    ):
+    is_changed = path not in (None, before["environment"].get("interpreter"))
+    if is_changed and "interpreterPath" in (environment.get("python") or {}):
         definition["environment"] = {**environment, "python": {**environment["python"], "interpreterPath": path}}
     if spec["distribution"] and (definition.get("pytorch") or {}).get("processCount") is not None:
         definition["pytorch"] = {**definition["pytorch"], "processCount": spec["distribution"]["process_count"]}

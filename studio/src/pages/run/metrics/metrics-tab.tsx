@@ -34,6 +34,7 @@ export function MetricsTab({ run }: { run: RunDetails }) {
   const start = Date.parse(run.started_at ?? run.created_at) / 1000;
   return (
     <Stack gap="md">
+      <h2 className="hidden-text">Metrics</h2>
       <Group justify="space-between" gap="sm">
         <TextInput
           size="xs"

@@ -51,7 +51,7 @@ export function OverviewTab({ run }: Props) {
 /** A link to another tab of the same run. */
 export function TabLink({ tab, children, ...search }: { tab: string; children: React.ReactNode; file?: string }) {
   return (
-    <Anchor component={Link} to="." search={((before: object) => ({ ...before, tab, ...search })) as never} size="sm">
+    <Anchor component={Link} to="." search={((before: object) => ({ ...before, tab, ...search })) as never} size="sm" display="inline-block" py={3}>
       {children}
     </Anchor>
   );
