@@ -13,7 +13,7 @@ type Attempt = Schemas["AttemptView"];
 
 export function AttemptsTab({ run }: { run: RunDetails }) {
   const attempts: Attempt[] = run.attempts ?? [
-    { number: 1, started_at: run.created_at, ended_at: run.ended_at, reason: run.reason, exit_code: run.exit_code, signal: run.signal },
+    { number: 1, started_at: run.started_at ?? run.created_at, ended_at: run.ended_at, reason: run.reason, exit_code: run.exit_code, signal: run.signal },
   ];
   return (
     <>
@@ -35,7 +35,7 @@ export function AttemptsTab({ run }: { run: RunDetails }) {
       </div>
       <Text size="xs" c="dimmed" mt="sm">
         {run.attempt === 1
-          ? "One attempt so far. A run is queued again after an eviction, and after other ends if it was submitted with retries."
+          ? "A run needs one attempt as a rule. It is queued again after an eviction, and after other ends if it was submitted with retries."
           : "Each attempt begins with the same source, and with the outputs of the one before."}
       </Text>
     </>
