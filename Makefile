@@ -3,11 +3,13 @@
 PY := .venv/bin/python
 READY := .venv/ready
 PYTEST := $(PY) -m pytest -n 4 --dist worksteal
+STUDIO := src/windlass/server/web/studio/index.html
+STUDIO_SOURCES := $(shell find studio/src studio/public -type f) $(wildcard studio/*.json studio/*.html studio/*.ts studio/*.cjs)
 # Compiled modules are kept, also where the machine says otherwise: the tests start Python thousands of times.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-core compile-tests check lint format types imports travels sizes docs docs-check azureml-coverage bench test-faults test-chaos test-network test-all setup-engines system clean
+.PHONY: help demo studio studio-dev studio-types studio-check test test-core test-studio compile-tests check lint format types imports travels sizes docs docs-check azureml-coverage bench test-faults test-chaos test-network test-all setup-engines system clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' Makefile | while IFS='|' read -r name text; do printf '%-12s %s\n' "$$name" "$$text"; done
@@ -15,10 +17,30 @@ help:  ## list the targets
 $(READY): pyproject.toml tools/setup
 	@tools/setup python
 
-demo: $(READY)  ## train a small model on this computer and look at its record
+studio: studio-types  ## build the web pages that the server serves
+	@$(MAKE) --no-print-directory $(STUDIO)
+
+studio-dev: $(READY) .venv/node  ## serve the studio's sources with hot reload, for the server of WINDLASS_URL or your own
+	$(PY) -m tools.studio dev
+
+# The types of the API, from its OpenAPI document.
+studio-types: $(READY) .venv/node
+	$(PY) -m tools.studio types
+
+studio-check: $(STUDIO)
+	$(PY) -m tools.studio check
+
+# Node for the studio: the machine's, or one from PyPI.
+.venv/node: $(READY)
+	@tools/setup node
+
+$(STUDIO): $(STUDIO_SOURCES) | $(READY) .venv/node
+	@$(PY) -m tools.studio build
+
+demo: $(READY) $(STUDIO)  ## train a small model on this computer and look at its record
 	@$(PY) tools/demo.py
 
-test: setup-engines  ## everything static, then the tests
+test: setup-engines $(STUDIO)  ## everything static, then the tests
 	@$(MAKE) --no-print-directory --output-sync=target -j 2 check test-core compile-tests
 	$(PY) -m tools.run_tests -n 5 --dist worksteal --ignore=tests/core -m 'not slow' --sample
 
@@ -31,7 +53,7 @@ test-core: $(READY)
 compile-tests: $(READY)
 	@$(PY) -m pytest --collect-only --sample >/dev/null
 
-check: lint types imports travels docs-check sizes  ## everything static: style, types, layers, docs
+check: lint types imports travels docs-check studio-check sizes  ## everything static: style, types, layers, docs
 
 lint: $(READY)
 	$(PY) -m ruff check .
@@ -65,8 +87,11 @@ format: $(READY)  ## put the code into shape
 	$(PY) -m ruff check --fix .
 	$(PY) -m ruff format .
 
-bench: $(READY) setup-engines  ## measure against the bare thing; writes benchmarks/RESULTS.md
+bench: setup-engines $(STUDIO)  ## measure against the bare thing; writes benchmarks/RESULTS.md
 	$(PY) -m benchmarks
+
+test-studio: $(STUDIO) system  ## the studio in a real browser, whole
+	$(PY) -m pytest -n 2 --dist worksteal tests/studio
 
 test-faults: $(READY) setup-engines  ## the whole crash matrix
 	$(PYTEST) tests/faults
@@ -88,4 +113,4 @@ system:
 
 clean:  ## remove what was built, the set-up and the demo's runs
 	@if [ -x $(PY) ] && [ -d .cache/demo ]; then WINDLASS_HOME=.cache/demo .venv/bin/windlass server stop >/dev/null 2>&1 || true; fi
-	rm -rf .venv .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .schemathesis build dist
+	rm -rf .venv .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .schemathesis build dist studio/node_modules src/windlass/server/web/studio

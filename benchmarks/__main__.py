@@ -29,6 +29,8 @@ GROUPS = (
     "relay",
     "size",
     "docker",
+    "studio",
+    "browser",
 )
 
 Measure = Callable[[Effort], Iterator[Row]]

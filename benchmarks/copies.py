@@ -32,7 +32,7 @@ def database_of(home: Home) -> sqlite3.Connection:
 
 def _make_original(home: Home) -> None:
     api = home.api()
-    run = api.submit(["true"])
+    run = api.submit(["true", "--alpha", "0.5"])
     lines = [{"n": name, "v": 0.5, "t": 1_790_000_000.0} for name in METRICS]
     api.call("POST", f"/runs/{run}/metrics", {"writer": "benchmark", "offset": 0, "lines": lines})
     api.call("PATCH", f"/runs/{run}", {"tags": {"model": "m0", "rare": "0"}})

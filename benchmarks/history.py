@@ -58,6 +58,8 @@ def runs(effort: Effort) -> Iterator[Row]:
             rare,
             lambda: _ask(api, {}),
             lambda: _ask(api, {"search": "run_7"}),
+            lambda: _ask(api, {"arguments": "true", "metrics": ["accuracy", "loss"]}),
+            lambda: milliseconds(lambda: api.raw("GET", "/experiments")),
             warm_up=5,
         )
         database.close()
@@ -66,13 +68,17 @@ def runs(effort: Effort) -> Iterator[Row]:
 
 
 def _rows(count: int, sides: list[list[float]]) -> Iterator[Row]:
-    bare, top, rare, latest, search = sides
+    bare, top, rare, latest, search, table, experiments = sides
     budget = at_most(50)
     what = f"top 100 of {count:,} runs, filtered, by a metric, over HTTP, p99"
     yield Row(what, p99(top), "ms", p99(bare), "the SQL itself", budget, f"Median {median(top):.1f} ms.")
     yield Row("the same with a filter that 100 runs pass, p99", p99(rare), "ms", None, "", budget)
     yield Row("latest 100, p99", p99(latest), "ms", None, "", budget)
     yield Row("search in names, p99", p99(search), "ms", None, "", budget)
+    yield Row(
+        "first page of the studio's table, with arguments and two metrics, p99", p99(table), "ms", None, "", budget
+    )
+    yield Row("experiments with counts of their runs, p99", p99(experiments), "ms", None, "", budget)
 
 
 def _command(effort: Effort, count: int) -> Iterator[Row]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -13,11 +14,14 @@ EXAMPLE = ROOT / "examples" / "sklearn-digits"
 COMMAND = Path(sys.executable).with_name("windlass")
 
 NEXT = """
-That was a run. Its record is kept in .cache/demo, apart from your own. Open its page in a browser; it asks once for
-the server's token: cat .cache/demo/token
+That was a run. Its record is kept in .cache/demo, apart from your own.
+
+Look at it in the studio, in a browser that this address signs in, once and within two minutes:
+  {url}
 
 Try next:
   export WINDLASS_HOME="$PWD/.cache/demo" PATH="$PWD/.venv/bin:$PATH"
+  windlass studio           # the studio in the browser, signed in
   windlass runs             # `make demo` again makes another one; then: windlass compare @last @last~1
   windlass logs @last
   windlass download @last
@@ -31,7 +35,8 @@ def main() -> int:
     os.environ["WINDLASS_HOME"] = str(HOME)
     show_and_run(["python", "examples/sklearn-digits/submit.py"], [sys.executable, str(EXAMPLE / "submit.py")])
     show_and_run(["windlass", "show", "@last"], [str(COMMAND), "show", "@last"])
-    print(NEXT)
+    done = subprocess.run([str(COMMAND), "open", "@last", "--json"], capture_output=True, text=True, check=True)
+    print(NEXT.format(url=json.loads(done.stdout)["url"]))
     return 0
 
 

@@ -83,6 +83,7 @@ if TYPE_CHECKING:
     from windlass.client.config.run_sections import PyTorchConfiguration as PyTorchConfiguration
     from windlass.client.config.run_sections import SparkConfiguration as SparkConfiguration
     from windlass.client.config.run_sections import TensorflowConfiguration as TensorflowConfiguration
+    from windlass.client.config.variables_file import load_variables as load_variables
     from windlass.client.environments.build import ImageBuildDetails as ImageBuildDetails
     from windlass.client.environments.conda_dependencies import CondaDependencies as CondaDependencies
     from windlass.client.environments.environment import Environment as Environment
@@ -299,6 +300,7 @@ _MODULES = {
     "_OfflineRun": "client.runs.offline_run",
     "__version__": "_version",
     "get_run": "client.runs.run",
+    "load_variables": "client.config.variables_file",
 }
 
 __all__ = sorted(_MODULES)  # noqa: PLE0605

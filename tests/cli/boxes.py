@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from tests.cli.fake import FakeSession, W
 from windlass.core.errors import NotFound
-from windlass.server.api.compute.targets import kind_views
+from windlass.server.api.compute.kinds import kind_views
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGx5"
 PRINT = "SHA256:abcdefghijklmnopqrstuvwxyz0123456789ABCDEFG"

@@ -53,6 +53,7 @@ def _forked(arguments: tuple[str, ...], cwd: Path, environment: dict[str, str]) 
 class Shell:
     def __init__(self, home: Path) -> None:
         self.home = home
+        self.server: server_process.Process | None = None  # kept: Python warns of a process object that is dropped
 
     def environment(self, **changes: str | None) -> dict[str, str]:
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("WINDLASS_", "VIRTUAL_ENV", "CONDA_"))}
@@ -86,7 +87,7 @@ class Shell:
 
     def start_server(self, **changes: str | None) -> None:
         """Start the server of this home, without the command `server start`, which costs a second."""
-        server_process.start(self.home, self.environment(**changes))
+        self.server = server_process.start(self.home, self.environment(**changes))
 
     def status(self) -> dict[str, Any]:
         found: dict[str, Any] = self("server", "status", "--json").json
@@ -167,3 +168,5 @@ def using(home: Path) -> Iterator[Shell]:
         yield shell
     finally:
         server_process.stop(home)
+        if shell.server is not None:
+            shell.server.wait(PATIENCE_SECONDS)

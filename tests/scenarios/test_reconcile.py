@@ -17,7 +17,7 @@ from sqlalchemy import create_engine, delete
 
 from tests.scenarios.stage import TARGET, WORKSPACE, Stage, staged
 from tests.store.makers import with_slots
-from windlass.core.entities import RunSpec
+from windlass.core.entities import Run, RunSpec
 from windlass.core.errors import Denied, InvalidRequest, NotFound, TargetRejected, TargetUnreachable, WindlassError
 from windlass.core.states import Phase, Reason, RunState
 from windlass.drivers.base import RunFile
@@ -352,6 +352,29 @@ def test_the_loop_does_not_wait_for_a_machine_that_hangs(store_url: str, tmp_pat
             round_.join(60)
             assert not round_.is_alive()
         stage.until(run, lambda _: not stage.store.runs.uncleaned(datetime.now(UTC), 1))
+
+
+def test_the_folder_of_a_deleted_run_is_removed_from_its_machine(store_url: str, tmp_path: Path) -> None:
+    """At once where folders stay otherwise; and when the machine is back, if it was away."""
+    with staged(store_url, tmp_path, keep_run_folders_days=None) as stage:
+        gone, away, kept = (stage.until_final(stage.submit()) for _ in range(3))
+
+        def folder(run: Run) -> Path:
+            return stage.folder / "jobs" / f"{run.id}.1"
+
+        def delete(run: Run) -> None:
+            stage.store.runs.delete(WORKSPACE, run.id, False, "ann")
+            stage.reconciler.on_deleted()
+
+        assert folder(gone).is_dir() and folder(away).is_dir()
+        delete(gone)
+        stage.until(kept, lambda _: not folder(gone).exists())
+        stage.cut()
+        delete(away)
+        stage.reconciler.step(time.monotonic())
+        stage.heal()
+        stage.until(kept, lambda _: not stage.store.runs.uncleaned_of_deleted(1))
+        assert not folder(away).exists() and folder(kept).is_dir()
 
 
 def test_who_waits_for_a_target_that_is_gone_is_refused_and_others_go_on(stage: Stage, store_url: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -171,3 +172,12 @@ def test_a_workspace_that_is_named_is_made_on_the_private_server_and_not_on_a_sh
     for name in ("WorkspaceException", "ProjectSystemException"):
         with pytest.raises(getattr(windlass, name), match="named-three"):
             Workspace.get("named-three")
+
+
+def test_what_a_notebook_shows_links_to_pages_of_the_studio(exp: Experiment) -> None:
+    workspace = exp.workspace
+    for shown in (workspace, exp, ComputeTarget(workspace, "local")):
+        url = shown.get_portal_url()
+        assert f'<a href="{url}" target="_blank" rel="noopener">' in shown._repr_html_()
+        with urllib.request.urlopen(url) as answer:
+            assert answer.headers["content-type"].startswith("text/html")

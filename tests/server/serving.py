@@ -32,6 +32,7 @@ from windlass.server.main import http_server
 from windlass.server.security.key_file import KeyFile
 from windlass.server.security.secret_store import SecretStore
 from windlass.server.settings import Settings
+from windlass.server.streaming.channels import ChannelTable
 from windlass.server.streaming.event_bus import EventBus
 from windlass.store import Capacity, Leased, NewRun, Store, open_store
 
@@ -66,6 +67,9 @@ class FakeExecution:
 
     def wake(self, run_id: str) -> None:
         self.woken.append(run_id)
+
+    def on_deleted(self) -> None:
+        """Runs were deleted; there are no machines to clean up."""
 
     def capacity_of(self, workspace: str, target: Target) -> Capacity:
         return Capacity(target.slots)
@@ -253,7 +257,7 @@ def _events(response: http.client.HTTPResponse) -> Iterator[Event]:
 
 
 @contextmanager
-def serving(url: str, home: Path, **changes: Any) -> Iterator[Server]:
+def serving(url: str, home: Path, key: bytes = KEY, **changes: Any) -> Iterator[Server]:
     settings = Settings(**{"home": home, "files": home / "files", "database": url, "local_slots": 1000, **changes})
     store = open_store(url, settings.files)
     ensure_default(store, settings)
@@ -272,11 +276,12 @@ def serving(url: str, home: Path, **changes: Any) -> Iterator[Server]:
             event_bus,
             cast(Reconciler, reconciler),
             cast(TargetService, reconciler),
-            KEY,
+            key,
             f"http://127.0.0.1:{port}",
             datetime.now(UTC),
             lambda: setattr(running[0], "should_exit", True),
             secret_store,
+            ChannelTable(store, event_bus),
         )
         running.append(http_server(context))
         thread = threading.Thread(target=running[0].run, kwargs={"sockets": [listening]})

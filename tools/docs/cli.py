@@ -13,7 +13,7 @@ from windlass.cli.az.command import az
 from windlass.cli.context import CommandContext
 from windlass.cli.root import ROOT
 from windlass.client.http.session import Session
-from windlass.server.api.compute.targets import kind_views
+from windlass.server.api.compute.kinds import kind_views
 
 
 class _KindsOfTheSource:

@@ -72,10 +72,11 @@ def _submit(words: list[str]) -> int:
     from windlass.cli.context import CommandContext
     from windlass.cli.errors import OWN_FAILURE
     from windlass.cli.exit import exit_code_of
+    from windlass.cli.submit.project_defaults import with_project
     from windlass.cli.submit.watch import submit
 
     context = CommandContext()
     context.failure_code = OWN_FAILURE
     for name, value in parsed.shared.items():
         setattr(context, name, value)
-    return exit_code_of(context, lambda: submit(context, parsed.values))
+    return exit_code_of(context, lambda: submit(context, with_project(parsed.values)))

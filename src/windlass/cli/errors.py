@@ -50,9 +50,9 @@ MEANINGS = {
     7: "the target refused, or cannot be reached",
     8: "no space left: the disk is full, or a size limit was exceeded",
     9: "too many requests; try again later",
-    TIME_LIMIT: "submit: the run was stopped at its time limit",
-    OWN_FAILURE: "submit: the script was not run, or it is not known how it ended",
-    INTERRUPTED: "interrupted by Ctrl-C; submit: also a run that was canceled",
+    TIME_LIMIT: "submit, rerun, wait: the run was stopped at its time limit, or the time of `wait --timeout` is over",
+    OWN_FAILURE: "submit, rerun, wait, exec, ssh: the script or command was not run, or it is not known how it ended",
+    INTERRUPTED: "interrupted by Ctrl-C; submit, rerun, wait: also a run that was canceled",
     BROKEN_PIPE: "the reader of the output closed the pipe (as in windlass runs | head)",
 }
 

@@ -16,20 +16,27 @@ from windlass.cli.exit import exit_code_of
 # the module's attribute of the same name.
 COMMANDS: tuple[tuple[str, str, str, str], ...] = (
     ("Runs", "submit", "submit.command", "Run a script on a target and show what it prints."),
+    ("Runs", "rerun", "submit.rerun", "Run a run again, with changes."),
     ("Runs", "prepare", "submit.prepare", "Build an environment on a target, ahead of the first run."),
     ("Runs", "runs", "runs.listing", "List runs."),
     ("Runs", "show", "runs.show", "Show a run: state, metrics, files."),
     ("Runs", "logs", "runs.logs", "Print a run's log; -f follows it."),
+    ("Runs", "open", "runs.open", "Open the page of a run in a browser, signed in."),
     ("Runs", "metrics", "runs.metrics", "Show the metrics of a run."),
     ("Runs", "compare", "runs.compare", "Compare runs: parameters, metrics, differences."),
     ("Runs", "files", "runs.files", "List the files of a run."),
     ("Runs", "download", "runs.download", "Download the files of a run."),
     ("Runs", "events", "runs.events", "List the events of a run."),
-    ("Runs", "tag", "runs.labels", "Add tags to a run, or remove them."),
+    ("Runs", "wait", "runs.wait", "Wait until runs have ended."),
+    ("Runs", "exec", "runs.exec", "Open a shell where a run is, or run a command there."),
+    ("Runs", "forward", "runs.forward", "Forward a port of a run to this computer."),
     ("Runs", "cancel", "runs.cancel", "Cancel runs."),
+    ("Runs", "tag", "runs.labels", "Add tags to a run, or remove them."),
+    ("Runs", "run", "runs.manage", "Delete, archive and rename runs; write notes."),
     ("Runs", "experiments", "workspace.experiments", "List experiments."),
     ("Runs", "environment", "workspace.environment", "List, show and register environments."),
     ("Models", "model", "workspace.model", "Register, list, show, download, tag and delete models."),
+    ("Targets", "ssh", "compute.ssh", "Open a shell on the machine of a target."),
     ("Targets", "compute", "compute.compute", "Attach, create, list, show, check and change targets."),
     (
         "Targets",
@@ -42,6 +49,7 @@ COMMANDS: tuple[tuple[str, str, str, str], ...] = (
     ("Secrets", "secret", "workspace.secret", "Set, list, grant and delete secrets that runs may use."),
     ("Secrets", "audit", "workspace.audit", "Show who did what."),
     ("Server", "status", "server.status", "Show the server, the targets and what runs now."),
+    ("Server", "studio", "server.studio", "Open the studio in a browser, signed in."),
     ("Server", "server", "server.server", "Start and stop the server."),
     ("Server", "token", "workspace.token", "Create, list and revoke the tokens of members."),
     ("Server", "doctor", "server.doctor", "Check this machine, and print what fixes each problem."),
@@ -79,15 +87,16 @@ class Root(Group):
         **dict.fromkeys(("manifest", "image", "service"), _DEPLOYING),
     }
     command_hints = {
-        "run": "`windlass submit train.py` runs a script.",
-        "open": "`windlass show RUN` prints the address of a run's page, for a browser.",
-        "wait": "`windlass logs -f RUN` follows a run until it has ended.",
+        **dict.fromkeys(("ui", "dashboard", "web", "portal"), "`windlass studio` opens the web pages in a browser."),
         **dict.fromkeys(("targets", "target"), "`windlass compute list` lists the targets."),
         **dict.fromkeys(("list", "ls"), "`windlass runs` lists runs, and `windlass compute list` targets."),
+        **dict.fromkeys(("retry", "resubmit", "again"), "`windlass rerun RUN` runs a run again."),
+        **dict.fromkeys(("archive", "rename", "note"), "It is a command of `windlass run`: windlass run "
+                        "archive|rename|note RUN"),
         **dict.fromkeys(("ps", "top", "jobs"), "`windlass runs -s active` lists the runs that have not ended."),
         **dict.fromkeys(
             ("rm", "remove", "delete"),
-            "`windlass gc` removes what old runs left, `windlass compute detach NAME` a target, and "
+            "`windlass run delete RUN` deletes a run, `windlass compute detach NAME` a target, and "
             "`windlass model delete NAME` a model.",
         ),
         **dict.fromkeys(("stop", "kill"), "`windlass cancel RUN` stops a run, and `windlass server stop` the server."),
@@ -96,6 +105,9 @@ class Root(Group):
                         "starts the server."),
         "models": "`windlass model list` lists the models.",
         "secrets": "`windlass secret list` lists the secrets.",
+        **dict.fromkeys(("shell", "connect"), "`windlass exec RUN` opens a shell where a run is, and "
+                        "`windlass ssh TARGET` one on a machine."),
+        **dict.fromkeys(("port-forward", "tunnel"), "`windlass forward RUN PORT` forwards a port of a run."),
         "log": "`windlass logs RUN` prints a run's log.",
         "login": "WINDLASS_URL and WINDLASS_TOKEN name a shared server and sign in there; a private one needs neither.",
         "init": "Any folder is a project: go into it, and type `windlass submit train.py`.",
@@ -145,8 +157,8 @@ ROOT = Root(
     run, or @last~1 for the run before it.
     """,
     epilog="""Exit codes: 0 done, 1 any other error, 2 invalid command line or request, 3 not found, 4 denied, 5 server
-    unavailable, 6 conflict, 7 target error, 8 no space left, 9 too many requests, 130 Ctrl-C. `submit` has the
-    script's exit code, and 125 if the script was not run.
+    unavailable, 6 conflict, 7 target error, 8 no space left, 9 too many requests, 130 Ctrl-C. `submit`, `rerun`
+    and `wait` have the script's exit code, and 125 if the script was not run.
 
     Start here: windlass submit train.py
     """,

@@ -9,8 +9,9 @@ from windlass.client.exceptions import ResourceNotFound, UserErrorException
 from windlass.client.unsupported import not_provided, not_provided_parameters
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
+    from windlass.client.runs.moments import Moment
     from windlass.client.runs.run import Run
     from windlass.client.workspace.workspace import Workspace
 
@@ -141,12 +142,41 @@ class Experiment:
         )
 
     def get_runs(
-        self, type: str | None = None, tags: Any = None, properties: Any = None, include_children: bool = False
+        self,
+        type: str | None = None,
+        tags: Any = None,
+        properties: Any = None,
+        include_children: bool = False,
+        *,
+        submitted_by: str | Sequence[str] | None = None,
+        mine: bool = False,
+        search: str | None = None,
+        since: Moment | None = None,
+        until: Moment | None = None,
+        archived: bool | None = False,
     ) -> Iterator[Run]:
-        """The runs, the newest first."""
+        """The runs, the newest first.
+
+        The further filters are: the members who submitted them, and `mine` for one's own; a text in id, name, arguments
+        or tags; the time of the submit (a datetime, "2026-01-31", or "2d" for two days ago); `archived=True` for the
+        archived runs, which are left out otherwise, and None for all.
+        """
         from windlass.client.runs.listing import find
 
-        return find(self, type, tags, properties, None, None if include_children else "none")
+        return find(
+            self,
+            type,
+            tags,
+            properties,
+            None,
+            None if include_children else "none",
+            submitted_by=submitted_by,
+            mine=mine,
+            search=search,
+            since=since,
+            until=until,
+            archived=archived,
+        )
 
     def archive(self) -> None:
         self._change(archived=True)

@@ -205,6 +205,7 @@ class Run:
     tags: Dict[str, Optional[str]] = field(default_factory=dict)
     properties: Dict[str, str] = field(default_factory=dict)
     eviction: Optional[str] = None  # set while its attempt is being stopped to queue the run again: the reason
+    archived_at: Optional[datetime] = None  # since when it is hidden from lists, if it is
 
     @property
     def is_final(self) -> bool:

@@ -132,6 +132,11 @@ def connection_name(text: str) -> str:
     return _matching(_CONNECTION, text, rule)
 
 
+def run_configuration_name(text: str) -> str:
+    rule = "A run configuration's name has 1 to 64 letters, digits, '_', '-' and '.', and starts with a letter or digit"
+    return _matching(_CONNECTION, text, rule)
+
+
 def run_id(text: str) -> str:
     if not _RUN_ID.match(text) or ".." in text:
         raise InvalidRequest(f"A run id has 1 to 256 letters, digits, '_', '-' and '.': {_shown(text)}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Dict, Iterator, List, Mapping, Optional
+from typing import Any, Dict, Iterator, List, Mapping, Optional
 
 from windlass.core.errors import InvalidRequest
 
@@ -118,6 +118,12 @@ def every_size() -> List[VmSize]:
 def find(name: str) -> Optional[VmSize]:
     """The size of that name, in any spelling: STANDARD_D2_V2, Standard_D2_v2 and d2_v2 are the same."""
     return _own.get(_key(name)) or SIZES.get(_key(name))
+
+
+def node_price(config: Mapping[str, Any]) -> Optional[float]:
+    """The price of a node of a target with these settings, in US dollars per hour; None if it is not known."""
+    size = find(str(config.get("vm_size") or ""))
+    return None if size is None else size.price_per_hour(config.get("vm_priority") == "lowpriority")
 
 
 def require(name: str) -> VmSize:

@@ -12,6 +12,7 @@ A kind is a subclass of Driver. The optional interfaces that the class implement
 | HasNodes | consist of nodes |
 | Scalable | have nodes that the server creates and deletes as the queue grows and shrinks |
 | Claims | have a scheduler that may start the same job twice, on file systems that do not see each other |
+| Interactive | let members open a shell, a command or a TCP connection where a job runs |
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, BinaryIO, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, BinaryIO, ClassVar, Generic, Literal, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict, SecretStr
 
@@ -31,12 +32,13 @@ from windlass.core.errors import NotFound, SpecNotSupported, WindlassError
 from windlass.core.states import Observation, Phase, Reason
 
 __all__ = [
-    "CONTRACT_VERSION", "Attachable", "Bundle", "CachedEnvironment", "Claims", "ConnectionPool", "Credentials",
-    "Driver", "DriverContext", "EnvironmentCache", "Event", "Features", "FileGrew", "Handle", "HasNodes", "Health",
-    "Identity", "Job", "JobChanged", "Managed", "NoCredentials", "Node", "NodeSize", "NodeSource", "NodeState",
-    "Observation", "OtherTarget", "Phase", "Plan", "Provisioning", "ProvisioningState", "Reason", "RunFile", "Scalable",
-    "Secrets", "Sending", "ServerAddress", "ThisComputer",
-    "TargetConfig", "Watcher", "WorkspaceCredential", "shown_as_option",
+    "CHANNEL_WINDOW", "CONTRACT_VERSION", "Attachable", "Bundle", "CachedEnvironment", "Channel", "ChannelEnd",
+    "ChannelRequest", "ChannelSink", "Claims", "ConnectionPool", "Credentials", "Driver", "DriverContext",
+    "EnvironmentCache", "Event", "Features", "FileGrew", "Handle", "HasNodes", "Health", "Identity", "Interactive",
+    "Job", "JobChanged", "Managed", "NoCredentials", "Node", "NodeSize", "NodeSource", "NodeState", "Observation",
+    "OtherTarget", "Phase", "Plan", "Provisioning", "ProvisioningState", "Reason", "RunFile", "Scalable", "Secrets",
+    "Sending", "ServerAddress", "TargetConfig", "TargetGroup", "ThisComputer", "Watcher", "WorkspaceCredential",
+    "shown_as_option", "shown_in_form", "shown_in_python",
 ]  # fmt: skip
 
 # Incremented when a driver written for the previous version would no longer work. Packages of drivers may check it.
@@ -77,6 +79,41 @@ def shown_as_option(
     """
     return {"cli": {"options": list(names), "metavar": metavar, "flags": dict(values or {}), "is_file": is_file}}
 
+
+def shown_in_form(
+    group: str = "",
+    format: str = "",
+    unit: str = "",
+    labels: Mapping[str, str] | None = None,
+    hidden: bool = False,
+    at_least: str = "",
+) -> dict[str, Any]:
+    """How the studio's form shows a field, for `Field(json_schema_extra=...)`, also together with shown_as_option().
+
+    The form has the fields of a schema in their order: title, description, default, examples, limits and choices are
+    those of the schema. `group` puts a field into a section of that name below the others: "login", "containers",
+    "advanced". `format` says what a text is: "vm-size", "target", "image", "path", "multiline" or "password". `unit` is
+    shown beside a number. `labels` are texts for the values of a choice. A `hidden` field is not in the form.
+    `at_least` names the field that this number must not be less than.
+    """
+    shown = {"group": group, "format": format, "unit": unit, "labels": dict(labels or {}), "hidden": hidden}
+    return {name: value for name, value in {**shown, "at_least": at_least}.items() if value}
+
+
+def shown_in_python(
+    name: str, arguments: Mapping[str, str | Mapping[str, str]], always: Sequence[str] = ()
+) -> dict[str, Any]:
+    """The class whose configurations make targets of this kind in Python, for `ConfigDict(json_schema_extra=...)`.
+
+    `arguments` has the argument for each field of configuration and credentials, or for each value of a field one that
+    is then True; "pin" stands for the identity. The studio writes code with them, and `always` passes these fields.
+    With a field that has no argument it uses KindAttachConfiguration or KindProvisioningConfiguration instead.
+    """
+    return {"python": {"class": name, "arguments": dict(arguments), "always": list(always)}}
+
+
+# Where the studio lists targets of a kind: those that are always there, and Azure's groups.
+TargetGroup = Literal["built-in", "instances", "clusters", "attached", "serverless"]
 
 C = TypeVar("C", bound=TargetConfig)
 
@@ -312,6 +349,8 @@ class Driver(ABC, Generic[C]):
     """
 
     kind: ClassVar[str]
+    title: ClassVar[str] = ""  # what one such target is called, as in "Compute cluster"; by default the kind
+    group: ClassVar[TargetGroup | None] = None  # by default "attached", or "instances" for managed ones
     config_model: ClassVar[type[TargetConfig]]
     features: ClassVar[Features] = Features()
     # Settings that can be changed later. The others are fixed when the target is attached or created.
@@ -594,6 +633,8 @@ class Node:
     resources: Mapping[str, Any] = field(default_factory=dict)  # cores, memory_mb, gpus
     runs: tuple[str, ...] = ()
     message: str = ""
+    created_at: datetime | None = None  # None: not known
+    idle_since: datetime | None = None  # of an idle node
 
 
 class HasNodes(ABC):
@@ -686,3 +727,77 @@ class Claims(ABC):
     @abstractmethod
     def refuse(self, handle: Handle, instance: str, owner: str) -> None:
         """End this instance without executing anything: another one owns the attempt. Twice is silent."""
+
+
+CHANNEL_WINDOW = 1 << 18  # bytes in one direction of a channel that the other side has not confirmed
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelRequest:
+    """What a channel leads to: a port if there is one, else a command, else a shell."""
+
+    command: tuple[str, ...] = ()
+    port: int | None = None  # of 127.0.0.1, as programs there see it
+    size: tuple[int, int] | None = None  # columns and rows of the terminal; None: the command gets pipes
+    term: str = ""  # the terminal's type
+    rank: int | None = None  # of a distributed run: with the variables of that rank
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelEnd:
+    """How a channel ended: the exit code of its command, or a message."""
+
+    exit_code: int | None = None
+    message: str = ""
+
+
+class ChannelSink(Protocol):
+    """Gets what comes out of a channel, from any thread, one call at a time. Does not block."""
+
+    def receive(self, data: bytes, is_error: bool) -> None:
+        """Output; `is_error`: of standard error. Without confirmation at most about CHANNEL_WINDOW bytes come."""
+
+    def accept(self, count: int) -> None:
+        """The channel took so many bytes of input: as many more may be sent."""
+
+    def end(self, end: ChannelEnd) -> None:
+        """The channel has ended, or the connection to the target broke; nothing follows."""
+
+
+class Channel(ABC):
+    """An open channel. Calls after its end are ignored; they raise TargetUnreachable if the connection breaks."""
+
+    @abstractmethod
+    def send(self, data: bytes) -> None:
+        """Send input: at first CHANNEL_WINDOW bytes, then as many as were accepted."""
+
+    @abstractmethod
+    def end_input(self) -> None:
+        """No input follows."""
+
+    @abstractmethod
+    def resize(self, columns: int, rows: int) -> None: ...
+
+    @abstractmethod
+    def confirm(self, count: int) -> None:
+        """So many bytes of output were passed on: as many more may come."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End the channel: every process that it has started is killed. The sink gets its end."""
+
+
+class Interactive(ABC):
+    """Optional: targets where members can open a shell, a command or a TCP connection.
+
+    A command has the account, the working directory, the variables and the limits of the job; one of a job in a
+    container is in that container. It neither belongs to the job nor keeps it alive: it is killed when the job ends,
+    when its channel is closed, and when the connection to the target breaks.
+    """
+
+    @abstractmethod
+    def open_channel(self, handle: Handle | None, request: ChannelRequest, sink: ChannelSink) -> Channel:
+        """Open a channel where that job runs; without a handle, on the machine of the target.
+
+        Conflict if the job does not run now. A command that cannot be executed ends its channel with a message.
+        """

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from windlass.server.execution.reconciler import Reconciler
 from windlass.server.execution.target_service import TargetService
 from windlass.server.security.secret_store import SecretStore
 from windlass.server.settings import Settings
+from windlass.server.streaming.channels import ChannelTable
 from windlass.server.streaming.event_bus import EventBus
+from windlass.server.streaming.line_index import LineIndexes
 from windlass.store import Store
 
 
@@ -26,3 +28,5 @@ class Context:
     started_at: datetime
     request_shutdown: Callable[[], None]
     secret_store: SecretStore
+    channels: ChannelTable
+    line_indexes: LineIndexes = field(default_factory=LineIndexes)

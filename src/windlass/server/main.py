@@ -44,6 +44,7 @@ from windlass.server.security.run_secrets import RunSecrets
 from windlass.server.security.run_tokens import load_key, server_id
 from windlass.server.security.secret_store import SecretStore
 from windlass.server.settings import Settings
+from windlass.server.streaming.channels import ChannelTable
 from windlass.server.streaming.event_bus import EventBus
 from windlass.store import Store, open_store
 from windlass.store.files.durability import reporting_full_disk
@@ -118,6 +119,7 @@ def serve(settings: Settings) -> None:
             now,
             lambda: _request_exit(server[0]),
             secret_store,
+            ChannelTable(store, event_bus),
         )
         server.append(http_server(context))
         reconciler.start()

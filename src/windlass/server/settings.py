@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import json
 import os
+import re
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
@@ -29,6 +30,19 @@ def _network(text: str) -> str:
 
 
 Network = Annotated[str, AfterValidator(_network)]
+
+
+def _public_url(text: str) -> str:
+    parts = urlsplit(text)
+    path = parts.path.rstrip("/")
+    if parts.scheme not in ("http", "https") or not parts.netloc or parts.query or parts.fragment:
+        raise ValueError("it is like https://windlass.example.org or https://example.org/windlass")
+    if not _PATH.match(path) or path.split("/")[1:2] in (["api"], ["assets"]):
+        raise ValueError("its path has letters, digits, '_', '-', '.' and '~', and does not begin with /api or /assets")
+    return f"{parts.scheme}://{parts.netloc}{path}"
+
+
+_PATH = re.compile(r"(/(?!\.)[A-Za-z0-9_.~-]+)*\Z")
 
 
 class OwnVmSize(BaseModel):
@@ -160,8 +174,10 @@ class Settings(Tunable):
         description='Sizes of nodes beside Azure\'s, by name: `{"big": {"cores": 32, "memory_gb": 128, "gpus": 1, '
         '"price": 1.5}}`; the last two may be left out. One that is named like one of Azure\'s replaces it.',
     )
-    public_url: str | None = Field(
-        default=None, description="How others reach it, as in `https://windlass.example.org`."
+    public_url: Annotated[str, AfterValidator(_public_url)] | None = Field(
+        default=None,
+        description="How others reach it, as in `https://windlass.example.org`, or `https://example.org/windlass` "
+        "behind a proxy that passes on what is below a path, with or without that path.",
     )
     tls_certificate: Path | None = Field(default=None, description="Its certificate; goes with `tls_key`.")
     tls_key: Path | None = Field(default=None, description="The certificate's key.")
@@ -201,11 +217,12 @@ class Settings(Tunable):
                 f"host {self.host} can be reached by others: give tls_certificate and tls_key, "
                 "or behind_proxy if a proxy does TLS"
             )
-        if self.public_url is not None:
-            parts = urlsplit(self.public_url)
-            if parts.scheme not in ("http", "https") or not parts.netloc or parts.path.strip("/") or parts.query:
-                raise ValueError("public_url is like https://windlass.example.org, without a path")
         return self
+
+    @property
+    def path_prefix(self) -> str:
+        """The path of the public URL, without a slash at its end; empty for a server with a host of its own."""
+        return urlsplit(self.public_url or "").path
 
     def own_vm_sizes(self) -> dict[str, VmSize]:
         return {name: size.named(name) for name, size in self.vm_sizes.items()}

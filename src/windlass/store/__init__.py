@@ -10,6 +10,7 @@ from windlass.core.errors import InvalidRequest
 from windlass.store.access.audit import Audit
 from windlass.store.access.quotas import Quotas
 from windlass.store.access.secrets import Secrets
+from windlass.store.access.sessions import NewSession, WebSession, WebSessions
 from windlass.store.access.settings import Settings
 from windlass.store.access.tokens import Token, Tokens
 from windlass.store.catalog.attachments import Attachments
@@ -19,6 +20,8 @@ from windlass.store.catalog.experiments import Experiments
 from windlass.store.catalog.models import Models
 from windlass.store.catalog.node_usage import NodeUsage
 from windlass.store.catalog.nodes import NodeRow, Nodes
+from windlass.store.catalog.run_configurations import RunConfigurations
+from windlass.store.catalog.target_events import TargetEvents
 from windlass.store.catalog.targets import Targets
 from windlass.store.catalog.workspaces import Workspaces
 from windlass.store.db import sqlite_file
@@ -34,13 +37,27 @@ from windlass.store.files.retention import Item, Policy, Retention
 from windlass.store.files.snapshots import Snapshots
 from windlass.store.metrics.series import Metrics, Series
 from windlass.store.runs.admission import CapacityOf
-from windlass.store.runs.query import Page, RunQuery
-from windlass.store.runs.records import Attempt, Capacity, ComputerCapacity, Ending, Leased, NewRun, Submitted
+from windlass.store.runs.changes import ChangePosition, Changes
+from windlass.store.runs.columns import Columns
+from windlass.store.runs.counts import RunCounts
+from windlass.store.runs.query import CommandLine, Page, RunQuery
+from windlass.store.runs.records import (
+    Attempt,
+    Capacity,
+    ComputerCapacity,
+    Ending,
+    Leased,
+    NewRun,
+    Submitted,
+    UncleanedAttempt,
+    UnfinishedRun,
+)
 from windlass.store.runs.repository import Runs
 
 __all__ = [
-    "Attempt", "Capacity", "CapacityOf", "ComputerCapacity", "Ending", "Item", "Leased", "NewRun", "NodeRow", "Page",
-    "Policy", "RunQuery", "Series", "Store", "Submitted", "Token", "open_store",
+    "Attempt", "Capacity", "CapacityOf", "ChangePosition", "Changes", "Columns", "CommandLine", "ComputerCapacity",
+    "Ending", "Item", "Leased", "NewRun", "NewSession", "NodeRow", "Page", "Policy", "RunCounts", "RunQuery", "Series",
+    "Store", "Submitted", "Token", "UncleanedAttempt", "UnfinishedRun", "WebSession", "open_store",
 ]  # fmt: skip
 
 
@@ -54,10 +71,12 @@ class Store:
         self.workspaces = Workspaces(database)
         self.experiments = Experiments(database)
         self.environments = Environments(database)
+        self.run_configurations = RunConfigurations(database)
         self.models = Models(database)
         self.targets = Targets(database)
         self.attachments = Attachments(database)
         self.connections = Connections(database)
+        self.target_events = TargetEvents(database)
         self.nodes = Nodes(database)
         self.secrets = Secrets(database)
         self.audit = Audit(database)
@@ -69,6 +88,7 @@ class Store:
         self.logs = LiveLogs(files / "logs", self.blobs)
         self.settings = Settings(database)
         self.tokens = Tokens(database)
+        self.sessions = WebSessions(database)
         self.quotas = Quotas(database)
         self.node_usage = NodeUsage(database)
         self.retention = Retention(database, self.blobs, self.logs)

@@ -1,4 +1,4 @@
-"""The twenty laws of the driver contract, as tests for pytest. A package with a kind of its own runs them like this:
+"""The laws of the driver contract, as tests for pytest. A package with a kind of its own runs them like this:
 
 class ShedHarness(Harness): ...            # windlass.testing.harness
 
@@ -23,7 +23,7 @@ from windlass.core import codec
 from windlass.core.entities import Container, EnvironmentSpec, Resources
 from windlass.core.errors import Conflict, SpecNotSupported, TargetRejected, TargetUnreachable
 from windlass.core.states import Phase, Reason
-from windlass.drivers.base import Handle
+from windlass.drivers.base import ChannelEnd, ChannelRequest, Handle, Interactive
 from windlass.testing.auditing import audited
 from windlass.testing.harness import Harness, wait_until
 from windlass.testing.programs import (
@@ -313,3 +313,64 @@ class Laws:
         assert [each.exit_code for each in seen[50:53]] == [0, 1, 2]
         assert {each.phase for each in seen[:50] + seen[53:]} == {Phase.LOST}
         assert harness.driver().observe([]) == []
+
+    def test_21_a_channel_leads_to_where_the_job_runs(self, harness: Harness) -> None:
+        driver = _interactive(harness)
+        handle = harness.start(SLEEPS, env={"COLOUR": "blue"})
+        harness.wait_for_line(handle)
+        heard = Heard()
+        channel = driver.open_channel(handle, ChannelRequest(("sh", "-c", "echo $COLOUR; cat; exit 7")), heard)
+        channel.send(b"\0\xff")
+        channel.end_input()
+        assert heard.wait() == ChannelEnd(7)
+        assert heard.data == b"blue\n\0\xff"
+        assert harness.observe(handle).phase is Phase.RUNNING
+
+    def test_21_a_channel_ends_with_its_job_and_neither_keeps_it_alive_nor_counts_for_it(
+        self, harness: Harness
+    ) -> None:
+        driver = _interactive(harness)
+        handle = harness.start(SLEEPS)
+        harness.wait_for_line(handle)
+        heard = Heard()
+        driver.open_channel(handle, ChannelRequest(("sleep", "600")), heard)
+        driver.stop(handle, timedelta(0))
+        assert harness.wait(handle).reason is Reason.STOPPED
+        assert heard.wait().exit_code != 0
+        with pytest.raises(Conflict):
+            driver.open_channel(handle, ChannelRequest(("true",)), Heard())
+
+
+class Heard:
+    """Sink of a channel that keeps everything."""
+
+    def __init__(self) -> None:
+        self.data = b""
+        self.errors = b""
+        self._end: ChannelEnd | None = None
+
+    def receive(self, data: bytes, is_error: bool) -> None:
+        if is_error:
+            self.errors += data
+        else:
+            self.data += data
+
+    def accept(self, count: int) -> None:
+        pass
+
+    def end(self, end: ChannelEnd) -> None:
+        self._end = end
+
+    def wait(self) -> ChannelEnd:
+        """How the channel ended, once it has."""
+        wait_until(lambda: self._end is not None, "the end of the channel")
+        assert self._end is not None
+        return self._end
+
+
+def _interactive(harness: Harness) -> Any:
+    """A driver of the harness; skips the law for kinds without channels."""
+    driver = harness.driver()
+    if not isinstance(driver, Interactive):
+        pytest.skip(f"targets of kind {driver.kind} have no channels")
+    return driver

@@ -399,3 +399,14 @@ def test_a_run_configuration_brings_the_conda_file_that_it_names(
 def test_the_two_meanings_of_w(az: Az, line: str, said: str) -> None:
     done = az(f"ml computetarget attach {line}")
     assert done.code in (1, 2) and said in done.err
+
+
+def test_jobs_that_an_earlier_version_archived_by_a_tag(az: Az) -> None:
+    name = az("ml job create -f job.yml --query name -o tsv").out.strip()
+    listed = f"--query \"[?name=='{name}'].name\" -o tsv"
+    assert az(f"ml job update -n {name} --set tags.archived=true").code == 0
+    assert az(f"ml job list {listed}").out == ""
+    assert az(f"ml job list --include-archived {listed}").out == f"{name}\n"
+    assert az(f"ml job list --archived-only {listed}").out == f"{name}\n"
+    assert az(f"ml job restore -n {name}").code == 0
+    assert az(f"ml job list {listed}").out == f"{name}\n"

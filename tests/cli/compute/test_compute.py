@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -104,3 +105,31 @@ def test_detach(capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_public_key_by_itself(capsys: pytest.CaptureFixture[str]) -> None:
     assert windlass(server(), "compute", "public-key") == 0
     assert capsys.readouterr().out == PUBLIC["public"] + "\n"
+
+
+EVENTS = [
+    {"number": 7, "at": "2026-01-31T12:00:03.000000Z", "kind": "trusted", "message": "trusted by jane"},
+    {"number": 4, "at": "2026-01-31T12:00:00.000000Z", "kind": "node_ready", "message": "node n1 is ready\x1b[31m"},
+]
+
+
+def test_its_events_are_listed_the_oldest_first(capsys: pytest.CaptureFixture[str]) -> None:
+    session = server(**{f"GET {W}/targets/box/events": {"events": EVENTS, "next": None}})
+    assert windlass(session, "compute", "events", "box", "-n", "20") == 0
+    heading, first, second = capsys.readouterr().out.splitlines()
+    assert heading.split() == ["TIME", "EVENT", "WHAT"]
+    assert "node ready" in first and "node n1 is ready" in first and "\x1b" not in first and "trusted by jane" in second
+    assert session.asked[-1][2] == {"limit": 20}
+    assert windlass(session, "compute", "events", "box", "--json") == 0
+    assert [event["number"] for event in json.loads(capsys.readouterr().out)["events"]] == [4, 7]
+    assert windlass(session, "compute", "show", "box") == 0
+    assert "Latest events\n" in (said := capsys.readouterr().out) and said.index("node n1") < said.index("by jane")
+
+
+def test_a_target_without_events_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    session = server(**{f"GET {W}/targets/box/events": {"events": [], "next": None}})
+    assert windlass(session, "compute", "events", "box") == 0
+    assert capsys.readouterr().out == "Nothing has happened to box yet.\n"
+    assert windlass(session, "compute", "show", "box") == 0
+    assert "Latest events" not in capsys.readouterr().out
+    assert windlass(server(), "compute", "events", "box") == 3

@@ -104,9 +104,28 @@ def test_kinds_are_listed_with_what_their_targets_need(server: Server) -> None:
     assert ssh["description"].startswith("A Linux machine that is reached by SSH")
     assert ssh["config_schema"]["properties"]["address"]["cli"]["options"] == ["-a", "--address"]
     assert set(ssh["credentials_schema"]["properties"]) == {"password", "private_key", "passphrase"}
+    assert [kinds[name]["is_scalable"] for name in ("cluster", "ssh")] == [True, False]
     for kind in kinds.values():
         assert {"python", "docker", "base_image"} <= set(kind["mutable_settings"])
         assert set(kind["mutable_settings"]) <= set(kind["config_schema"]["properties"])
+
+
+def test_kinds_say_which_python_code_makes_a_target(server: Server) -> None:
+    kinds = {kind["kind"]: kind for kind in server.call("GET", f"{HOME}/kinds").json["kinds"]}
+    for kind in kinds.values():
+        fields = {*kind["config_schema"]["properties"], *kind["credentials_schema"]["properties"], "pin"}
+        python = kind["config_schema"].get("python", {"arguments": {}, "always": []})
+        assert {*python["arguments"], *python["always"]} <= fields
+    assert kinds["cluster"]["config_schema"]["python"]["class"] == "AmlCompute"
+    assert kinds["ssh"]["config_schema"]["python"]["arguments"]["port"] == "ssh_port"
+
+
+def test_each_invalid_setting_is_named(server: Server) -> None:
+    config = {"max_nodes": -1, "vm_size": "Standard_X1", "min_nodes": 0}
+    refused = server.call("POST", f"{HOME}/targets", {"name": "grid", "kind": "cluster", "config": config})
+    invalid = refused.json["error"]["details"]["invalid"]
+    assert refused.status == 400 and set(invalid) == {"config.max_nodes", "config.vm_size"}
+    assert invalid["config.vm_size"].startswith("There is no VM size 'Standard_X1'.")
 
 
 def environment(home: Path, spec: EnvironmentSpec, days: float) -> Path:

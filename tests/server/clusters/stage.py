@@ -41,7 +41,7 @@ class ClusterStage:
         self.capacity_of = Capacities(computer)
         self.evicted: list[str] = []
         self.scaler = Autoscaler(
-            self.store, self.driver, self.capacity_of, self.admit, self.evicted.append, lambda run: None
+            self.store, self.driver, self.capacity_of, self.admit, self.evicted.append, lambda workspace, run: None
         )
         self.store.workspaces.create(WORKSPACE)
         self.store.targets.ensure(WORKSPACE, "local", "local", {}, 4, True)

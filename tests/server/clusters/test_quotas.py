@@ -109,6 +109,7 @@ def test_own_sizes_have_a_family_and_a_quota(server: RealServer) -> None:
     sizes = {size["name"]: size for size in server.ask("GET", "/vm-sizes")["sizes"]}
     assert sizes["big"] == {
         "name": "big", "family": "Own Sizes", "cores": 64, "memory_gb": 512.0, "gpus": 0, "price": None,
+        "low_priority_price": None,
     }  # fmt: skip
     assert sizes["Standard_D2_v2"]["price"] == 0.146
     server.ask("PUT", "/quotas", {"family": "Own Sizes", "cores": 63})

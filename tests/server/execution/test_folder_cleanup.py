@@ -21,7 +21,7 @@ from windlass.core.states import Observation, Phase, Reason, RunState
 from windlass.drivers.base import Driver, Handle
 from windlass.server.execution.folder_cleanup import AT_ONCE, SWEEP_EVERY, SWEEP_SOON, FolderCleanup
 from windlass.server.execution.tracked_run import TargetKey
-from windlass.store import Attempt, Store
+from windlass.store import Store, UncleanedAttempt
 
 TARGETS, RUNS, ROUNDS = 8, 50, 20
 
@@ -45,8 +45,8 @@ class Told:
         self.runs = self
         self.logs = SimpleNamespace(drop=lambda run, attempt: None)
 
-    def mark_cleaned(self, cleaned: Sequence[tuple[str, int]]) -> None:
-        self.cleaned.extend(cleaned)
+    def mark_cleaned(self, cleaned: Sequence[tuple[str, int, str]]) -> None:
+        self.cleaned.extend((run, number) for run, number, _ in cleaned)
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def ended(id: str, target: str) -> Run:
 def test_what_is_cleaned_on_several_targets_at_once_is_told_once_each() -> None:
     told = Told()
     machines = cast("Driver[Any]", Machines())
-    cleanup = FolderCleanup(cast(Store, told), lambda run: machines, keep_days=0)
+    cleanup = FolderCleanup(cast(Store, told), lambda workspace, target: machines, keep_days=0)
     noted = []
     with ThreadPoolExecutor(TARGETS) as pool:
         for turn, number, target in itertools.product(range(ROUNDS), range(RUNS), range(TARGETS)):
@@ -87,18 +87,21 @@ class Left(Told):
         self._left = left
         self.events: list[str] = []
 
-    def given_up(self, limit: int, elsewhere: Sequence[TargetKey]) -> list[tuple[Run, Attempt]]:
+    def given_up(self, limit: int, elsewhere: Sequence[TargetKey]) -> list[UncleanedAttempt]:
         return []
 
-    def uncleaned(self, before: datetime, limit: int, elsewhere: Sequence[TargetKey]) -> list[tuple[Run, Attempt]]:
+    def uncleaned_of_deleted(self, limit: int, elsewhere: Sequence[TargetKey]) -> list[UncleanedAttempt]:
+        return []
+
+    def uncleaned(self, before: datetime, limit: int, elsewhere: Sequence[TargetKey]) -> list[UncleanedAttempt]:
         return self.listed(limit, elsewhere)
 
     def append_event(self, run: str, kind: str, message: str) -> None:
         self.events.append(kind)
 
-    def listed(self, limit: int, elsewhere: Sequence[TargetKey]) -> list[tuple[Run, Attempt]]:
+    def listed(self, limit: int, elsewhere: Sequence[TargetKey]) -> list[UncleanedAttempt]:
         left = [run for run in self._left if (run.workspace, run.target) not in elsewhere]
-        return [(run, attempt(run)) for run in left if (run.id, 1) not in self.cleaned][:limit]
+        return [attempt(run) for run in left if (run.id, 1) not in self.cleaned][:limit]
 
 
 class Ended:
@@ -111,9 +114,9 @@ class Ended:
         pass
 
 
-def attempt(run: Run) -> Attempt:
+def attempt(run: Run) -> UncleanedAttempt:
     handle = {"kind": "fake", "native_id": f"{run.id}.1"}
-    return cast(Attempt, SimpleNamespace(number=1, handle=handle, nonce="nonce", reason=run.reason))
+    return UncleanedAttempt(run.workspace, run.target, run.id, 1, f"nonce of {run.id}", handle, run.reason)
 
 
 @pytest.mark.parametrize("trouble", [TargetUnreachable, NotFound])
@@ -121,9 +124,9 @@ def test_many_runs_where_nothing_can_be_swept_keep_no_other_target_waiting(troub
     """As behind a jump host that was detached."""
     asked = []
 
-    def driver(run: Run) -> Driver[Any]:
-        asked.append(run.target)
-        if run.target == "behind":
+    def driver(workspace: str, target: str) -> Driver[Any]:
+        asked.append(target)
+        if target == "behind":
             raise trouble("There is no target gate.")
         return cast("Driver[Any]", Ended())
 
@@ -151,7 +154,7 @@ def test_many_runs_that_cannot_be_cleaned_up_keep_no_other_waiting(trouble: Exce
     machine = cast("Driver[Any]", Stubborn(trouble, stays="old"))
     left = [*(ended(f"old{number}", "box") for number in range(2 * AT_ONCE)), ended("last", "box"), ended("far", "bay")]
     told = Left(left)
-    FolderCleanup(cast(Store, told), lambda run: machine, keep_days=0).sweep()
+    FolderCleanup(cast(Store, told), lambda workspace, target: machine, keep_days=0).sweep()
     assert sorted(told.cleaned) == [("far", 1), ("last", 1)]
 
 
@@ -164,7 +167,7 @@ def test_one_that_nobody_understands_keeps_no_other_waiting() -> None:
 
     machine = cast("Driver[Any]", Odd())
     told = Left([ended("odd", "box"), ended("last", "box")])
-    FolderCleanup(cast(Store, told), lambda run: machine, keep_days=0).sweep()
+    FolderCleanup(cast(Store, told), lambda workspace, target: machine, keep_days=0).sweep()
     assert told.cleaned == [("last", 1)]
 
 
@@ -187,7 +190,7 @@ def test_all_that_were_given_up_are_looked_at_however_long_their_folders_are_kep
 
     machine = Alive()
     told = GivenUp([ended(f"r{number}", "box") for number in range(2 * AT_ONCE + 1)])
-    FolderCleanup(cast(Store, told), lambda run: cast("Driver[Any]", machine), keep_days=None).sweep()
+    FolderCleanup(cast(Store, told), lambda workspace, target: cast("Driver[Any]", machine), keep_days=None).sweep()
     assert len(set(machine.stopped)) == len(machine.stopped) == 2 * AT_ONCE + 1
 
 
@@ -195,7 +198,7 @@ def test_an_end_that_came_right_after_it_was_given_up_is_told_too() -> None:
     """Its target is back before anything was cleaned up there."""
     run = replace(ended("old", "box"), reason=Reason.GAVE_UP)
     told = Left([run])
-    cleanup = FolderCleanup(cast(Store, told), lambda run: cast("Driver[Any]", Ended()), keep_days=0)
+    cleanup = FolderCleanup(cast(Store, told), lambda workspace, target: cast("Driver[Any]", Ended()), keep_days=0)
     cleanup.add(run, Handle("fake", "old.1", "n"))
     for place in cleanup.targets():
         cleanup.clean_ended(place)
@@ -207,7 +210,7 @@ def test_an_end_that_came_late_is_told_once_though_its_folder_stays() -> None:
     run = replace(ended("old", "box"), reason=Reason.GAVE_UP)
     told = Left([run])
     machine = cast("Driver[Any]", Stubborn(TargetRejected("It is still running."), stays="old"))
-    cleanup = FolderCleanup(cast(Store, told), lambda run: machine, keep_days=0)
+    cleanup = FolderCleanup(cast(Store, told), lambda workspace, target: machine, keep_days=0)
     cleanup.sweep()
     cleanup.sweep()
     assert told.events == ["late_report"]
@@ -234,7 +237,7 @@ def test_what_could_not_be_cleaned_up_is_tried_again_soon() -> None:
     """
     machine, run = Away(), ended("r", "box")
     told = Left([run])
-    cleanup = FolderCleanup(cast(Store, told), lambda run: cast("Driver[Any]", machine), keep_days=0)
+    cleanup = FolderCleanup(cast(Store, told), lambda workspace, target: cast("Driver[Any]", machine), keep_days=0)
     waits = []
     for _ in range(8):
         cleanup.sweep()

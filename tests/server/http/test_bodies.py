@@ -82,8 +82,7 @@ def test_compressed_bodies_are_refused(shared: Server) -> None:
 
 @pytest.fixture
 def small(tmp_path: Path) -> Iterator[Server]:
-    limits = {"json_limit_bytes": 10_000, "manifest_limit_bytes": 20_000}
-    with serving(migrated_sqlite(tmp_path), tmp_path, **limits) as server:
+    with serving(migrated_sqlite(tmp_path), tmp_path, json_limit_bytes=10_000, manifest_limit_bytes=20_000) as server:
         yield server
 
 

@@ -36,6 +36,7 @@ READS = {
 }
 SUBMITS = {"runs.submit", "experiments.write", "targets.use", "secrets.use", "environments.write", "models.write"}
 CHANGES_RUNS = {"runs.write", "runs.cancel"}
+OPENS_SHELLS = {"runs.exec"}
 SECRETS = {"secrets.write", "audit.read"}
 MEMBERS = {"tokens.read", "tokens.write"}
 SETTINGS = {"settings.read", "settings.write"}
@@ -48,10 +49,17 @@ ALLOWED: dict[str, set[str]] = {
     "revoked": set(),
     "expired": set(),
     "reader": READS,
-    "contributor": READS | SUBMITS | CHANGES_RUNS,
-    "owner": READS | SUBMITS | CHANGES_RUNS | SECRETS | MEMBERS | {"targets.write"},
+    "contributor": READS | SUBMITS | CHANGES_RUNS | OPENS_SHELLS,
+    "owner": READS | SUBMITS | CHANGES_RUNS | OPENS_SHELLS | SECRETS | MEMBERS | {"targets.write", "targets.exec"},
     "admin": READS | SERVER | {"runs.cancel", "targets.use", "targets.write", "audit.read"},
-    "home": READS | SUBMITS | CHANGES_RUNS | SECRETS | MEMBERS | SERVER | {"targets.write"},
+    "home": READS
+    | SUBMITS
+    | CHANGES_RUNS
+    | OPENS_SHELLS
+    | SECRETS
+    | MEMBERS
+    | SERVER
+    | {"targets.write", "targets.exec"},
     "run": {"workspace.read", "runs.read", "runs.submit", "environments.read", "models.read", "models.write"}
     | CHANGES_RUNS,
 }
@@ -72,12 +80,23 @@ RUN_TOKEN_ROUTES = {
     ("PATCH", "/workspaces/{workspace}/models/{name}/{version}"),
     ("GET", "/workspaces/{workspace}/models/{name}/{version}/files/{path}"),
 }
+# A script writes its run, does not take away what was written, and opens no shells.
+NOT_FOR_RUNS = {
+    ("DELETE", "/workspaces/{workspace}/runs/{id}"),
+    ("POST", "/workspaces/{workspace}/runs/{id}/channels"),
+    ("GET", "/workspaces/{workspace}/channels/{id}/output"),
+    ("POST", "/workspaces/{workspace}/channels/{id}/input"),
+    ("PUT", "/workspaces/{workspace}/channels/{id}/terminal"),
+    ("DELETE", "/workspaces/{workspace}/channels/{id}"),
+}
 # Where an empty object says too little to get as far as the run.
 BODIES: dict[str, Any] = {
     "end": {"state": "Completed"},
     "metrics": {"writer": "w", "offset": 0, "lines": []},
     "snapshot": {"files": []},
 }
+# Routes with query parameters that are required.
+QUERIES = {"lines": "?path=f.txt", "search": "?path=f.txt&text=x"}
 
 
 @dataclass
@@ -97,7 +116,7 @@ class Cast:
             "version": "1",
             "kind": "ssh",
         }
-        path = spec.template.format(**{**values, **parts})
+        path = spec.template.format(**{**values, **parts}) + QUERIES.get(spec.path.rpartition("/")[2], "")
         body = BODIES.get(spec.path.rpartition("/")[2], {}) if spec.body_type in ("json", "metrics") else None
         return self.server.call(spec.method, path, body, token=self.tokens[caller], head_only=True).status
 
@@ -133,7 +152,8 @@ def test_each_route_lets_in_exactly_those_who_may(cast: Cast, caller: str) -> No
         path = spec.template.removeprefix(API)
         may = spec.permission == principals.OPEN or spec.permission in ALLOWED[caller]
         if caller == "run" and spec.permission != principals.OPEN:
-            may = may and ("{id}" in path or (spec.method, path) in RUN_TOKEN_ROUTES)
+            is_for_runs = "{id}" in path or (spec.method, path) in RUN_TOKEN_ROUTES
+            may = may and is_for_runs and (spec.method, path) not in NOT_FOR_RUNS
         if may and spec.permission == "server.stop":
             continue
         status = cast.call(caller, spec)
@@ -170,7 +190,8 @@ def test_a_contributor_changes_only_own_runs(cast: Cast) -> None:
         if "{id}" not in spec.path:
             continue
         status = cast.call("contributor", spec, id=others)
-        assert (status == 403) == (spec.permission in CHANGES_RUNS), (spec, status)
+        opens_shell = spec.path.endswith("/runs/{id}/channels")
+        assert (status == 403) == (spec.permission in CHANGES_RUNS or opens_shell), (spec, status)
     child = {"experiment": "demo", "type": "interactive", "parent": others}
     assert cast.server.call("POST", f"{HOME}/runs", child, token=cast.tokens["contributor"]).status == 403
 
@@ -178,7 +199,8 @@ def test_a_contributor_changes_only_own_runs(cast: Cast) -> None:
 def test_a_runs_token_is_good_for_that_run_and_its_descendants_only(cast: Cast) -> None:
     for spec in _routes():
         if "{id}" in spec.path:
-            assert cast.call("run", spec, id=cast.own) == 404, spec
+            is_for_runs = (spec.method, spec.template.removeprefix(API)) not in NOT_FOR_RUNS
+            assert cast.call("run", spec, id=cast.own) == (404 if is_for_runs else 403), spec
     server, token = cast.server, cast.tokens["run"]
     child = {"experiment": "demo", "type": "interactive", "parent": cast.run}
     first = server.call("POST", f"{HOME}/runs", child, token=token)

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Column, Connection, Index, Integer, MetaData, Table, Text, inspect, text
 
+from tests.store.makers import finish, interactive, make_workspace, submit
 from windlass.core.errors import Conflict, InternalError
-from windlass.store import open_store
+from windlass.store import RunQuery, open_store
 from windlass.store.access.secrets import Sealed
 from windlass.store.db import sqlite_file
 from windlass.store.db.base import Database
@@ -276,4 +277,52 @@ def test_our_own_schema_is_made_whole(store_url: str, tmp_path: Path) -> None:
     there = store._database.read(lambda c: set(inspect(c).get_table_names()))
     assert there >= set(latest.tables)
     assert version(store._database) == len(STEPS) + 1
+    store.close()
+
+
+OF_VERSION_10 = (
+    "CREATE INDEX runs_by_time ON runs (workspace, created_at, pk)",
+    "CREATE INDEX runs_by_experiment ON runs (workspace, experiment, created_at, pk)",
+    "CREATE INDEX runs_by_state ON runs (workspace, state, created_at)",
+)
+SINCE_VERSION_10 = ("sessions", "session_codes", "deleted_attempts", "target_events", "run_configurations")
+
+
+def test_runs_of_before_are_found_by_tags_and_arguments(store_url: str, tmp_path: Path) -> None:
+    store = open_store(store_url, tmp_path / "files")
+    make_workspace(store)
+    submit(store, "old", name="Straße", experiment="mnist", tags={"team": "blue"})
+    store.runs.create([interactive("notebook")])
+    submit(store, "ended")
+    finish(store, "ended")
+
+    def before(connection: Connection) -> None:
+        for name in SINCE_VERSION_10:
+            connection.exec_driver_sql(f"DROP TABLE {name}")
+        for index in ("time", "experiment", "submitter", "state", "change"):
+            connection.exec_driver_sql(f"DROP INDEX runs_by_{index}")
+        for column in ("archived_at", "searched_arguments", "changed_at"):
+            connection.exec_driver_sql(f"ALTER TABLE runs DROP COLUMN {column}")
+        for statement in OF_VERSION_10:
+            connection.exec_driver_sql(statement)
+        connection.exec_driver_sql("UPDATE runs SET searched = id")
+        say_version(connection, 10)
+
+    store._database.write(before)
+    migrate(store._database, lambda version: None)
+
+    def found(text: str) -> list[str]:
+        return [run.id for run in store.runs.find(RunQuery("default", search=text)).runs]
+
+    assert (found("team:blue"), found("STRASSE"), found("mnist")) == (["old"], ["old"], ["old"])
+    assert set(found("--alpha 0.1")) == {"old", "ended"} and found("notebook") == ["notebook"]
+    store.runs.describe("default", "ended", archived=True)
+    assert found("") == ["notebook", "old"]
+    columns = {
+        str(index["name"]): index["column_names"]
+        for index in store._database.read(lambda c: inspect(c).get_indexes("runs"))
+    }
+    assert columns["runs_by_time"] == ["workspace", "created_at", "pk", "archived_at"]
+    submit(store, "new")
+    assert store.runs.delete("default", "ended", False, "ann") == ["ended"]
     store.close()

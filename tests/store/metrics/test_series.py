@@ -208,7 +208,7 @@ def test_points_that_cannot_be_read_are_left_out_and_counted(store: Store) -> No
     assert ([value for value, _, _ in read["rows"].values], read["rows"].skipped) == ([{"a": 1}], 1)
     assert store.metrics.summaries("r1")["rows"].values == []
     for most in (4, 100):
-        assert [value for _, _, _, value in store.metrics.downsample("r1", "n", most)][:2] == [1, 2.5]
+        assert [value for _, _, _, value in downsampled(store, "n", most)][:2] == [1, 2.5]
 
 
 def test_offsets_go_forward(store: Store) -> None:
@@ -225,8 +225,7 @@ def test_metrics_of_an_unknown_run(store: Store) -> None:
     with pytest.raises(NotFound):
         store.metrics.read("nobody")
     submit(store, "r1")
-    with pytest.raises(NotFound, match="no metric"):
-        store.metrics.downsample("r1", "nothing", 10)
+    assert store.metrics.downsample("r1", ["nothing"], 10) == []
 
 
 def test_late_lines_are_kept(store: Store) -> None:
@@ -243,29 +242,68 @@ def test_many_names_in_one_batch(store: Store) -> None:
     assert set(store.metrics.counts("r1").values()) == {2} and len(store.metrics.counts("r1")) == 1500
 
 
+def downsampled(store: Store, name: str, most: int, first: int = 0, last: int | None = None) -> list[Any]:
+    [series] = store.metrics.downsample("r1", [name], most, first, last)
+    return series.points
+
+
 def test_thinned_series_keep_their_spikes(store: Store) -> None:
     submit(store, "r1")
     values = [math.sin(number / 50) for number in range(5000)]
     values[1234], values[4321], values[777] = 100.0, -100.0, float("nan")
     store.metrics.append("r1", "w", 0, 5000, [line("v", value, at=float(n), s=n * 2) for n, value in enumerate(values)])
-    points = store.metrics.downsample("r1", "v", 200)
+    points = downsampled(store, "v", 200)
     assert len(points) <= 200
     assert points[0] == (0, 0, 0.0, values[0]) and points[-1] == (4999, 9998, 4999.0, values[4999])
     assert (1234, 2468, 1234.0, 100.0) in points and (4321, 8642, 4321.0, -100.0) in points
     assert [index for index, _, _, _ in points] == sorted({index for index, _, _, _ in points})
 
 
+def test_a_part_of_a_series_is_thinned_by_itself(store: Store) -> None:
+    """So that a chart shows more of what it is zoomed into."""
+    submit(store, "r1")
+    values = [float(number % 97) for number in range(5000)]
+    store.metrics.append("r1", "w", 0, 5000, [line("v", value, at=float(n), s=n) for n, value in enumerate(values)])
+    part = downsampled(store, "v", 1000, 2000, 2010)
+    assert part == [(index, index, float(index), values[index]) for index in range(2000, 2011)]
+    thinned = downsampled(store, "v", 100, 1500, 4600)
+    assert len(thinned) <= 100 and (thinned[0][0], thinned[-1][0]) == (1500, 4600)
+    assert {0.0, 96.0} <= {value for _, _, _, value in thinned}
+    assert [index for index, _, _, _ in downsampled(store, "v", 100, 4998, 9000)] == [4998, 4999]
+    assert downsampled(store, "v", 100, 5000) == [] == downsampled(store, "v", 100, 10, 9)
+
+
+def test_many_series_are_thinned_at_once(store: Store) -> None:
+    submit(store, "r1")
+    lines = [line(name, float(n)) for name in ("a", "b") for n in range(2000)]
+    store.metrics.append("r1", "w", 0, 4001, [*lines, line("t", {"x": [1]}, k="table")])
+    found = store.metrics.downsample("r1", None, 50)
+    assert [(series.name, series.kind, series.count) for series in found] == [
+        ("a", "scalar", 2000), ("b", "scalar", 2000), ("t", "table", 1),
+    ]  # fmt: skip
+    assert [len(series.points) for series in found] == [48, 48, 0]
+    assert [series.name for series in store.metrics.downsample("r1", ["b", "none"], 50)] == ["b"]
+
+
+def test_whole_numbers_among_others_are_thinned_as_numbers(store: Store) -> None:
+    """A chunk of both is stored as JSON."""
+    submit(store, "r1")
+    values = [0, *(number / 7 for number in range(1, 3000))]
+    store.metrics.append("r1", "w", 0, 3000, [line("v", value) for value in values])
+    assert [value for _, _, _, value in downsampled(store, "v", 5000)] == values
+
+
 def test_short_and_mixed_series_are_thinned_to_their_numbers(store: Store) -> None:
     submit(store, "r1")
     store.metrics.append("r1", "w", 0, 4, [line("v", value) for value in (1, "x", 2.5, True)])
-    assert [(index, value) for index, _, _, value in store.metrics.downsample("r1", "v", 10)] == [
+    assert [(index, value) for index, _, _, value in downsampled(store, "v", 10)] == [
         (0, 1),
         (2, 2.5),
         (3, True),
     ]
-    assert [index for index, _, _, _ in store.metrics.downsample("r1", "v", 2)] == [0, 3]
+    assert [index for index, _, _, _ in downsampled(store, "v", 2)] == [0, 3]
     store.metrics.append("r1", "w", 4, 7, [line("n", 2**60 + number, s=number or None) for number in range(3)])
-    assert [(step, value) for _, step, _, value in store.metrics.downsample("r1", "n", 9)] == [
+    assert [(step, value) for _, step, _, value in downsampled(store, "n", 9)] == [
         (None, 2**60), (1, 2**60 + 1), (2, 2**60 + 2),
     ]  # fmt: skip
 

@@ -184,8 +184,9 @@ def test_the_machine_of_an_attempt_is_cleaned_although_its_run_goes_on(store: St
     requeue(store, "r1", slots=1)
     store.runs.save_handle("r1", 2, {"native_id": "2"}, fence=2)
     later = datetime.now(UTC) + timedelta(seconds=60)
-    assert [(run.id, attempt.number) for run, attempt in store.runs.uncleaned(later, 10)] == [("r1", 1)]
-    store.runs.mark_cleaned([("r1", 1)])
+    assert [(left.run, left.number) for left in store.runs.uncleaned(later, 10)] == [("r1", 1)]
+    [left] = store.runs.uncleaned(later, 10)
+    store.runs.mark_cleaned([("r1", 1, left.nonce)])
     assert store.runs.uncleaned(later, 10) == []
 
 
@@ -210,7 +211,8 @@ def test_steps_that_are_logged_again_are_shown_once(store: Store, length: int, a
     summary = store.metrics.summaries("r1")["loss"]
     numbers = [value for value, _ in expected]
     assert (summary.least, summary.most, summary.values[0][0]) == (min(numbers), max(numbers), numbers[-1])
-    assert [value for _, _, _, value in store.metrics.downsample("r1", "loss", 10_000)] == numbers
+    [thinned] = store.metrics.downsample("r1", ["loss"], 10_000)
+    assert [value for _, _, _, value in thinned.points] == numbers
     assert store.metrics.attempts("r1") == {"loss": 2}
 
 

@@ -44,6 +44,10 @@ HOT: dict[str, Callable[[Store], object]] = {
     "metrics": lambda store: store.metrics.append("r0", "w", 1, 2, [line("loss", 1.0), line("new", 1.0)]),
     "series": lambda store: store.metrics.read("r0"),
     "files": lambda store: store.artifacts.list("r0"),
+    "unfinished": lambda store: store.runs.unfinished("default"),
+    "columns": lambda store: store.runs.columns("default", "demo"),
+    "count of experiment": lambda store: store.runs.count_of_experiment("default", "demo"),
+    "delete": lambda store: store.runs.delete("default", finish(store, "r0", slots=3)[0].id, False, "ann"),
     "token": lambda store: store.tokens.find("x"),
 }
 LISTS: dict[str, dict[str, Any]] = {
@@ -51,6 +55,10 @@ LISTS: dict[str, dict[str, Any]] = {
     "of an experiment": {"experiment": "demo"},
     "in some states": {"states": ("active",), "experiment": "demo"},
     "with a tag": {"tags": ("a:b",)},
+    "of a member": {"submitted_by": ("ann",)},
+    "of two members": {"submitted_by": ("ann", "bob")},
+    "with archived ones": {"archived": "all"},
+    "with a text": {"search": "nothing"},
     "by a metric": {"sort": "-metric.loss"},
     "by a metric, filtered": {
         "sort": "metric.loss", "experiment": "demo", "states": ("Completed",), "tags": ("a",),
@@ -131,3 +139,11 @@ def test_lists_use_an_index_in_order(
     assert main and not [step for step in whole_tables(main) if "NOT (EXISTS" not in step]
     if few == 0 and name != "children":
         assert not [step for step in main if step.startswith("USE TEMP B-TREE")]
+
+
+@pytest.mark.parametrize("count", ["count_by_state", "count_by_experiment"])
+def test_counts_read_an_index_only(history: Store, tmp_path: Path, count: str) -> None:
+    with plans(history, tmp_path / "db.sqlite") as found:
+        getattr(history.runs, count)("default")
+    steps = [step.partition(" IN ")[0] for step in found]
+    assert steps == ["SEARCH runs USING COVERING INDEX runs_by_state (workspace=? AND state=?)"]

@@ -298,7 +298,9 @@ def test_machines_are_cleaned_once(store: Store) -> None:
     assert run.ended_at is not None
     later = run.ended_at + timedelta(seconds=60)
     found = store.runs.uncleaned(later, 10)
-    assert [(run.id, attempt.number, attempt.handle) for run, attempt in found] == [("ended", 1, {"native_id": "1"})]
+    assert [(left.run, left.number, left.handle) for left in found] == [("ended", 1, {"native_id": "1"})]
     assert store.runs.uncleaned(run.ended_at, 10) == []
-    store.runs.mark_cleaned([("ended", 1)])
+    store.runs.mark_cleaned([("ended", 1, "another")])
+    assert store.runs.uncleaned(later, 10) == found
+    store.runs.mark_cleaned([("ended", 1, found[0].nonce)])
     assert store.runs.uncleaned(later, 10) == []

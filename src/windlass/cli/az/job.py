@@ -16,7 +16,7 @@ _FILE = required(option("-f --file", "The job, as a YAML file.", "FILE"))
 _SET = many("--set", "Replace what the file says: inputs.alpha=0.2, for instance.", "KEY=VALUE")
 _JOB = required(NAME._replace(help="The job's name: the id of its run."))
 _WEB = flag("-e --web", "Print the address of the job's page, too.")
-# Runs are never deleted by hand; one with this tag is not listed.
+# Earlier versions archived a run by this tag.
 _ARCHIVED = "archived"
 _LISTED = 50
 
@@ -84,15 +84,16 @@ def list_jobs(context: CommandContext, values: Values) -> Any:
     is_all = values["all_results"] is not None and values["all_results"].lower() != "false"
     parent = run_reference.find(context, values["parent_job_name"]) if values["parent_job_name"] else "none"
     limit = None if is_all else values["max_results"] or _LISTED
-    query = {"parent": parent, "tag": [_ARCHIVED] if values["archived_only"] else None}
-    is_whole = values["archived_only"] or values["include_archived"]
-    found = find(context, query, limit if is_whole else None if limit is None else limit + _archived(context, parent))
-    return [_shape(view) for view in found if is_whole or _ARCHIVED not in view["tags"]][:limit]
-
-
-def _archived(context: CommandContext, parent: str) -> int:
-    """How many archived runs there may be among the listed ones."""
-    return len(find(context, {"parent": parent, "tag": [_ARCHIVED]}, None))
+    tagged = {view["id"]: view for view in find(context, {"parent": parent, "tag": [_ARCHIVED]}, None)}
+    if values["archived_only"]:
+        found = [*find(context, {"parent": parent, "archived": "only"}, limit), *tagged.values()]
+        found = sorted(found, key=lambda view: str(view["created_at"]), reverse=True)
+    elif values["include_archived"]:
+        found = find(context, {"parent": parent, "archived": "all"}, limit)
+    else:
+        found = find(context, {"parent": parent}, None if limit is None else limit + len(tagged))
+        found = [view for view in found if view["id"] not in tagged]
+    return [_shape(view) for view in found[:limit]]
 
 
 @job.declare("show", "Show a job.", _JOB, _WEB)
@@ -136,12 +137,14 @@ def download(context: CommandContext, values: Values) -> None:
 
 @job.declare("archive", "Leave a job out of lists.", _JOB)
 def archive(context: CommandContext, values: Values) -> None:
-    context.patch(f"/runs/{run_reference.find(context, values['name'])}", {"tags": {_ARCHIVED: "true"}})
+    context.patch(f"/runs/{run_reference.find(context, values['name'])}", {"archived": True})
 
 
 @job.declare("restore", "Show an archived job in lists again.", _JOB)
 def restore(context: CommandContext, values: Values) -> None:
-    context.patch(f"/runs/{run_reference.find(context, values['name'])}", {"remove_tags": [_ARCHIVED]})
+    context.patch(
+        f"/runs/{run_reference.find(context, values['name'])}", {"archived": False, "remove_tags": [_ARCHIVED]}
+    )
 
 
 @job.declare(

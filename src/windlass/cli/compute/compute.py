@@ -12,8 +12,10 @@ from windlass.cli.compute.attach import attach
 from windlass.cli.compute.kinds import kind_of, one_with_workspace_credential
 from windlass.cli.compute.managed import create, delete_target
 from windlass.cli.compute.target_output import (
+    EVENTS_SHOWN,
     QUEUE_SHOWN,
     inventory_facts,
+    print_events,
     print_problems,
     print_queue,
     print_target,
@@ -26,7 +28,7 @@ from windlass.cli.errors import BY_CODE
 from windlass.cli.output.table import Column
 from windlass.cli.parameters.types import CREDENTIAL_KIND, TARGET
 from windlass.core import names
-from windlass.core.errors import SpecNotSupported, TargetError
+from windlass.core.errors import NotFound, SpecNotSupported, TargetError
 from windlass.core.sanitize import escape, one_line
 
 
@@ -58,7 +60,9 @@ def list_targets(context: CommandContext) -> None:
 @click.argument("name", type=TARGET)
 @click.pass_obj
 def show_target(context: CommandContext, name: str) -> None:
-    """Show the target NAME: its kind, settings and load, its nodes, and what it had when it was last checked."""
+    """Show the target NAME: its kind, settings and load, its nodes, what it had when it was last checked, and its
+    latest events.
+    """
     path = f"/targets/{names.target_name(name)}"
     target = context.get(path)
     kind = kind_of(context, target)
@@ -69,6 +73,37 @@ def show_target(context: CommandContext, name: str) -> None:
     else:
         print_target(context, target, kind, nodes)
         print_queue(context, queue, target.get("queued_runs") or 0)
+        _print_latest_events(context, path)
+
+
+def _print_latest_events(context: CommandContext, path: str) -> None:
+    try:
+        found = context.get(f"{path}/events", {"limit": EVENTS_SHOWN})["events"]
+    except NotFound:  # a server of an older version
+        return
+    if found:
+        context.terminal.line("Latest events")
+        print_events(context, found[::-1], 2)
+
+
+@compute.command("events", cls=Command, short_help="List what happened to a target.")
+@click.argument("name", type=TARGET)
+@click.option(
+    "-n", "--limit", type=click.IntRange(1, 1000), default=100, show_default=True, help="At most so many, the latest."
+)
+@click.pass_obj
+def target_events(context: CommandContext, name: str, limit: int) -> None:
+    """List the latest events of the target NAME, the oldest first: who created, changed or deleted it, its nodes,
+    evictions, quarantine. Those of a removed target are listed for 30 days.
+    """
+    page = context.get(f"/targets/{names.target_name(name)}/events", {"limit": limit})
+    events = page["events"][::-1]
+    if context.json:
+        context.terminal.json({"target": name, "events": events})
+    elif events:
+        print_events(context, events)
+    else:
+        context.terminal.line(f"Nothing has happened to {escape(name)} yet.")
 
 
 def _queue(context: CommandContext, name: str) -> list[dict[str, Any]]:

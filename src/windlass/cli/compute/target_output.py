@@ -19,6 +19,7 @@ Target = dict[str, Any]
 _NOT_SHOWN = ("boot_id", "problems", "home", "arrival")
 _SUCCEEDED = "Succeeded"
 QUEUE_SHOWN = 10
+EVENTS_SHOWN = 5
 
 
 def print_targets(context: CommandContext, targets: list[Target], indent: int = 0) -> None:
@@ -128,6 +129,20 @@ def print_queue(context: CommandContext, queue: list[dict[str, Any]], count: int
     context.print_table(columns, rows, indent)
     if count > len(rows):
         context.terminal.line(context.terminal.dim(f"  and {count - len(rows)} more: windlass runs -s Queued"))
+
+
+def print_events(context: CommandContext, events: list[dict[str, Any]], indent: int = 0) -> None:
+    """Print events of a target, the oldest first."""
+    columns = [Column("TIME"), Column("EVENT"), Column("WHAT", wraps=True)]
+    rows = [
+        [
+            format.ago(event["at"], context.now),
+            escape(event["kind"].replace("_", " ")),
+            one_line(event.get("message") or ""),
+        ]
+        for event in events
+    ]
+    context.print_table(columns, rows, indent)
 
 
 def print_nodes(context: CommandContext, nodes: list[dict[str, Any]]) -> None:

@@ -114,6 +114,11 @@ def _environments(context: CommandContext, incomplete: str) -> Known:
     return [(each["name"], "") for each in ask_server(context, "/environments")["environments"]]
 
 
+def _members(context: CommandContext, incomplete: str) -> Known:
+    """The members who submitted the newest runs: a list of all of them is for owners."""
+    return [(name, "") for name in ask_server(context, "/run-columns")["members"]]
+
+
 def _models(context: CommandContext, incomplete: str) -> Known:
     return [(each["name"], "") for each in ask_server(context, "/models", {"latest": "true"})["models"]]
 
@@ -128,6 +133,7 @@ TARGET = Name("target", _targets)
 CREDENTIAL_KIND = Name("kind", _credential_kinds)
 CONFIGURATION = Name("configuration", _configurations)
 ENVIRONMENT = Name("environment", _environments)
+MEMBER = Name("member", _members)
 MODEL = Name("model", _models)
 SECRET = Name("secret", _secrets)
 FILE = File("file")

@@ -12,11 +12,14 @@ from windlass.cli.context import CommandContext
 from windlass.cli.output import format
 from windlass.cli.output.table import Column
 from windlass.cli.parameters.suggestions import did_you_mean
-from windlass.cli.parameters.types import EXPERIMENT, TARGET
+from windlass.cli.parameters.types import EXPERIMENT, MEMBER, TARGET
+from windlass.client.runs.moments import as_text
+from windlass.client.workspace.signed_in import signed_in
 from windlass.core.errors import InvalidRequest, NotFound
 from windlass.core.sanitize import escape
 
 _PAGE = 1000
+_SERVER_TOKEN = "owner"  # the name of the server's own token, which its only user has on a private server
 # Spelled out, since importing them takes longer than the rest of this command; a test compares.
 STATES = (
     "active", "NotStarted", "Queued", "Starting", "Provisioning", "Preparing", "Running", "Finalizing", "NotResponding",
@@ -33,25 +36,34 @@ _METRIC = re.compile(r"-?metric\.(.+?)\s*(?:[<>=!]+\s*[^<>=!\s]+\s*)?\Z")
 @click.option("-t", "--tag", "tags", multiple=True, metavar="KEY[=VALUE]", help="Only runs with this tag. Repeatable.")
 @click.option("-w", "--where", multiple=True, metavar="'metric.NAME<VALUE'",
               help="Only runs whose last value of a metric fits: < <= > >= = !=. Repeatable.")  # fmt: skip
-@click.option("--search", metavar="TEXT", help="Only runs with this text in id or name.")
-@click.option("--since", metavar="TIME", help="Only runs submitted since then (2026-01-31, or 2026-01-31T12:00:00Z).")
+@click.option("--mine", is_flag=True, help="Only runs that you submitted.")
+@click.option("--by", "members", type=MEMBER, multiple=True, metavar="NAME",
+              help="Only runs that this member submitted. Repeatable.")  # fmt: skip
+@click.option("--search", metavar="TEXT", help="Only runs with this text in id, name, experiment, arguments or tags.")
+@click.option("--since", metavar="TIME", help="Only runs submitted since then: 30m, 3h, 2d (ago), 2026-01-31, or "
+              "2026-01-31T12:00:00Z.")  # fmt: skip
+@click.option("--until", metavar="TIME", help="Only runs submitted until then; as --since.")
+@click.option("--archived", is_flag=True, help="Only archived runs, which other lists leave out.")
 @click.option("--sort", metavar="KEY", help="created_at, started_at, duration, name, state, experiment, metric.NAME "
               "...; -KEY for descending. [default: -created_at]")  # fmt: skip
 @click.option("-m", "--metric", "metrics", multiple=True, metavar="NAME", help="Show this metric. Repeatable.")
 @click.option("-n", "--limit", type=click.IntRange(1), default=20, show_default=True, metavar="N", help="How many.")
-@click.option("-a", "--all", "everything", is_flag=True, help="All runs, child runs too.")
+@click.option("-a", "--all", "everything", is_flag=True, help="All runs, also child runs and archived ones.")
 @click.pass_obj
 def runs(context: CommandContext, /, limit: int, everything: bool, **filters: Any) -> None:
     """List runs, the newest first.
 
     \b
     windlass runs -s active
+    windlass runs --mine --since 2d
     windlass runs -e demo --where 'metric.loss<0.1' --sort metric.loss
     """
     shown_metrics = _metrics_to_show(filters)
-    query = _query(filters, shown_metrics)
+    query = _query(context, filters, shown_metrics)
     if not everything:
         query["parent"] = "none"
+    elif not filters["archived"]:
+        query["archived"] = "all"
     found, more = _read(context, query, None if everything else limit)
     _refuse_unknown(context, filters, shown_metrics, found)
     if context.json:
@@ -119,7 +131,7 @@ def _metrics_to_show(filters: dict[str, Any]) -> list[str]:
     return list(dict.fromkeys(named))
 
 
-def _query(filters: dict[str, Any], metrics: list[str]) -> dict[str, Any]:
+def _query(context: CommandContext, filters: dict[str, Any], metrics: list[str]) -> dict[str, Any]:
     query = {
         "experiment": filters["experiment"],
         "state": list(filters["states"]),
@@ -127,7 +139,10 @@ def _query(filters: dict[str, Any], metrics: list[str]) -> dict[str, Any]:
         "tag": [tag.replace("=", ":", 1) for tag in filters["tags"]],
         "where": list(filters["where"]),
         "search": filters["search"],
-        "since": filters["since"],
+        "since": filters["since"] and as_text(filters["since"], context.now),
+        "until": filters["until"] and as_text(filters["until"], context.now),
+        "submitted_by": [*filters["members"], *([signed_in(context.session)["name"]] if filters["mine"] else [])],
+        "archived": "only" if filters["archived"] else None,
         "sort": filters["sort"],
         "metrics": metrics,
     }
@@ -165,13 +180,15 @@ def print_runs(context: CommandContext, runs: list[dict[str, Any]], metrics: lis
         Column("TARGET", least=5),
         Column("STATE", paint=lambda state: lambda cell: terminal.state(cell, state)),
         *(Column(name, right=True, least=6) for name in metrics),
+        Column("BY", least=5),
         Column("SUBMITTED", right=True),
         Column("TOOK", right=True),
     ]
-    context.print_table(columns, [_row(context, run, metrics) for run in runs], indent)
+    has_members = any(run["submitted_by"] not in ("", _SERVER_TOKEN) for run in runs)
+    context.print_table(columns, [_row(context, run, metrics, has_members) for run in runs], indent)
 
 
-def _row(context: CommandContext, run: dict[str, Any], metrics: list[str]) -> list[str]:
+def _row(context: CommandContext, run: dict[str, Any], metrics: list[str], has_members: bool) -> list[str]:
     values = run.get("metrics") or {}
     return [
         format.short_id(run["id"]),
@@ -180,6 +197,7 @@ def _row(context: CommandContext, run: dict[str, Any], metrics: list[str]) -> li
         run["target"],
         run["status"],
         *(format.number(values.get(name)) for name in metrics),
+        run["submitted_by"] if has_members else "",  # a column without content is left out
         format.ago(run["created_at"], context.now),
         format.duration(format.took(run, context.now)),
     ]

@@ -13,6 +13,7 @@ from windlass.client.runs.log_stream import LogCursor, StreamListener, follow_st
 from windlass.core.errors import ServerUnavailable
 
 if TYPE_CHECKING:
+    from datetime import datetime
     from typing import TextIO
 
     from windlass.cli.context import CommandContext
@@ -185,6 +186,16 @@ class LogFollower(StreamListener):
     def _clear_status(self) -> None:
         if self._status is not None:
             self._status.clear()
+
+
+def outcome(run: Run, now: datetime) -> str:
+    """How a run ended: 'Failed after 2.5s: exit code 7'."""
+    from windlass.cli.output import format
+    from windlass.core.sanitize import one_line
+
+    why = "" if run["state"] == "Completed" else f": {one_line(format.brief(run.get('message') or ''))}"
+    length = format.duration(format.took(run, now))
+    return (f"{run['status']} after {length}" if length else str(run["status"])) + why
 
 
 def exit_code(run: Run) -> int:

@@ -15,6 +15,7 @@ from windlass.cli.output.table import Column
 from windlass.cli.parameters import run_reference
 from windlass.cli.parameters.types import RUN
 from windlass.cli.runs.metrics import SUMMARY_COLUMNS, summary_rows
+from windlass.client.runs.labels import RERUN_OF
 from windlass.core.sanitize import escape, one_line
 
 _FILES_SHOWN = 12
@@ -44,6 +45,7 @@ def _print_head(context: CommandContext, run: dict[str, Any]) -> None:
     dot = terminal.symbol(" · ", ", ")
     properties: dict[str, Any] = run.get("properties") or {}
     replaced = {key: text for key, text in properties.items() if key.startswith(_REPLACED)}
+    others = {key: text for key, text in properties.items() if key not in replaced and key != RERUN_OF}
     terminal.line(f"Run {terminal.bold(escape(run['id']))}")
     context.print_facts(
         [
@@ -53,6 +55,7 @@ def _print_head(context: CommandContext, run: dict[str, Any]) -> None:
             ("About", one_line(run.get("description") or "")),
             ("Experiment", f"{escape(run['experiment'])}{dot}number {run['number']}"),
             ("Parent", escape(run.get("parent") or "")),
+            ("Rerun of", escape(properties.get(RERUN_OF) or "")),
             ("Target", escape(run.get("target") or "")),
             *(("Has", share) for share in allocation_of(run.get("allocation") or ())),
             ("Command", escape(command_of(run.get("spec") or {}))),
@@ -61,11 +64,12 @@ def _print_head(context: CommandContext, run: dict[str, Any]) -> None:
             ("Submitted", format.at(run["created_at"], now) + _by(run)),
             ("Started", format.at(run.get("started_at"), now)),
             ("Ended", format.at(run.get("ended_at"), now)),
+            ("Archived", format.at(run.get("archived_at"), now)),
             ("Took", format.duration(format.took(run, now))),
             ("Attempt", _attempts(run)),
             ("Used", _usage(run.get("usage") or {}, dot)),
             ("Tags", pairs_of(run.get("tags") or {})),
-            ("Properties", pairs_of({key: value for key, value in properties.items() if key not in replaced})),
+            ("Properties", pairs_of(others)),
             ("Page", run.get("url") or ""),
         ]
     )

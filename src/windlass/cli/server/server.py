@@ -16,7 +16,7 @@ from windlass.cli.errors import BY_CODE
 from windlass.cli.output import format
 from windlass.client.http import embedded_server
 from windlass.client.http.session import Address, Session
-from windlass.core.errors import Denied, InvalidRequest, ServerUnavailable
+from windlass.core.errors import Denied, InvalidRequest, NotFound, ServerUnavailable
 from windlass.core.sanitize import escape
 
 _END_SECONDS = 20.0
@@ -74,11 +74,11 @@ def status(context: CommandContext) -> int:
     return 0 if found["running"] else BY_CODE["server_unavailable"]
 
 
-@server.command("token", cls=Command, short_help="Print the token that opens a run's page.")
+@server.command("token", cls=Command, short_help="Print the token that signs in to the studio.")
 @click.pass_obj
 def token(context: CommandContext) -> None:
-    """Print the token that opens the pages of runs: the owner's token of the private server, or your own (which
-    WINDLASS_TOKEN has) of the server that WINDLASS_URL or --url names. Keep it to yourself.
+    """Print the token that signs in to the studio and opens the API: the owner's token of the private server, or your
+    own (which WINDLASS_TOKEN has) of the server that WINDLASS_URL or --url names. Keep it to yourself.
     """
     secret = _own_token() if context.is_remote else embedded_server.find_or_start(home(context)).token
     if context.json:
@@ -139,14 +139,22 @@ def private_server_status(where: str) -> dict[str, Any]:
 
 
 def named_server_status(context: CommandContext) -> dict[str, Any]:
-    """The status of the named server. Members other than owners get only its version."""
+    """The status of the named server. Members who may not see it get the counts of their workspace."""
     try:
         return {"running": True, **context.request("GET", "/status")}
     except Denied:
-        health = context.request("GET", "/health")
-        return {"running": True, "url": os.environ["WINDLASS_URL"], "version": health["version"]}
+        return {"running": True, "url": os.environ["WINDLASS_URL"], **_summary(context)}
     except ServerUnavailable:
         return {"running": False, "pid": None, "url": os.environ["WINDLASS_URL"], "home": None, "version": None}
+
+
+def _summary(context: CommandContext) -> dict[str, Any]:
+    """The version and the counts of a workspace. Older servers tell members only the version."""
+    try:
+        found = context.get("/summary")
+    except NotFound:
+        return {"version": context.request("GET", "/health")["version"]}
+    return {key: found[key] for key in ("version", "active_runs", "queued_runs")}
 
 
 def stop_and_wait(where: str) -> bool:
@@ -201,6 +209,7 @@ def server_facts(context: CommandContext, found: dict[str, Any]) -> list[tuple[s
     version = str(found["version"])
     other = f" (this command is {__version__})" if version != __version__ else ""
     return [
+        ("Studio", f"{escape(found['url'])} (windlass studio opens it, signed in)"),
         ("Process", str(found.get("pid") or "")),
         ("Home", escape(str(found.get("home") or ""))),
         ("Version", version + other),

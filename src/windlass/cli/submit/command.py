@@ -13,9 +13,12 @@ from windlass.cli.errors import OWN_FAILURE
 from windlass.cli.parameters.types import CONFIGURATION, ENVIRONMENT, EXPERIMENT, FILE, FOLDER, SECRET
 from windlass.cli.submit import watch
 from windlass.cli.submit.options import OPTIONS, Option, divide
+from windlass.cli.submit.project_defaults import with_project
 from windlass.core.sanitize import escape
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from click.shell_completion import CompletionItem
 
     _ParamType = click.ParamType[Any]
@@ -23,26 +26,33 @@ else:
     _ParamType = click.ParamType  # not generic in older versions of click
 
 
-_COMPLETED: dict[str, _ParamType] = {
+COMPLETED: dict[str, _ParamType] = {
     "experiment": EXPERIMENT,
     "target": CONFIGURATION,
     "source_directory": FOLDER,
     "env_file": FILE,
+    "variables_files": FILE,
     "environment": ENVIRONMENT,
     "secrets": SECRET,
     "python": FILE,
 }
 
 
+OPTION_HINTS = {
+    **dict.fromkeys(("--cores", "--cpu", "--num-cpus"), "--cpus N asks for CPUs."),
+    **dict.fromkeys(("--mem", "--ram"), "--memory SIZE asks for memory: --memory 8G."),
+    **dict.fromkeys(("--gpu", "--num-gpus"), "--gpus N asks for GPUs."),
+    **dict.fromkeys(("--no-wait", "--async", "--background", "--detached", "--no-follow"),
+                    "--detach prints the run's id and does not wait."),
+    **dict.fromkeys(("--compute", "--compute-target"), "-c NAME chooses the target."),
+    **dict.fromkeys(("--node-count", "--num-nodes", "--instances"), "--nodes N asks for nodes of a cluster."),
+}  # fmt: skip
+
+
 class _Submit(Command):
     # Failures of Windlass have one exit code; all others are the script's.
     failure_code = OWN_FAILURE
-    option_hints = {
-        **dict.fromkeys(("--cores", "--cpu", "--num-cpus"), "--cpus N asks for CPUs."),
-        **dict.fromkeys(("--mem", "--ram"), "--memory SIZE asks for memory: --memory 8G."),
-        **dict.fromkeys(("--gpu", "--num-gpus"), "--gpus N asks for GPUs."),
-        **dict.fromkeys(("--node-count", "--num-nodes", "--instances"), "--nodes N asks for nodes of a cluster."),
-    }
+    option_hints = OPTION_HINTS
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Pass everything after `--` or -m MODULE on as it is."""
@@ -71,9 +81,10 @@ class _Submit(Command):
 class _Type(_ParamType):
     """The type of an option, converted by the function in the table of options."""
 
-    def __init__(self, option: Option) -> None:
+    def __init__(self, option: Option, completed: _ParamType | None) -> None:
         self.name = option.metavar
         self._option = option
+        self._completed = completed
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if self._option.read is None or not isinstance(value, str):
@@ -84,18 +95,17 @@ class _Type(_ParamType):
             self.fail(str(e), param, ctx)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        kind = _COMPLETED.get(self._option.key)
-        return kind.shell_complete(ctx, param, incomplete) if kind is not None else []
+        return [] if self._completed is None else self._completed.shell_complete(ctx, param, incomplete)
 
 
-def _option(option: Option) -> click.Option:
+def click_option(option: Option, completed: Mapping[str, _ParamType] = COMPLETED) -> click.Option:
+    """The option for click. `completed` has the types, by key, whose values a shell completes."""
     names = [*option.names, option.key]
     if option.read is None:
         return click.Option(names, is_flag=True, help=option.help)
     default = {} if option.is_many or option.default is None else {"default": option.default}
-    return click.Option(
-        names, type=_Type(option), multiple=option.is_many, metavar=option.metavar, help=option.help, **default
-    )
+    kind = _Type(option, completed.get(option.key))
+    return click.Option(names, type=kind, multiple=option.is_many, metavar=option.metavar, help=option.help, **default)
 
 
 @click.pass_obj
@@ -118,7 +128,7 @@ def _submit(context: CommandContext, /, **values: Any) -> int:
     windlass submit -c gpus --gpus 1 --memory 8G -m trainer.main --epochs 3
     windlass submit -c cluster --nodes 2 -- torchrun train.py
     """
-    return watch.submit(context, values)
+    return watch.submit(context, with_project(values))
 
 
 submit = _Submit(
@@ -128,7 +138,7 @@ submit = _Submit(
     short_help="Run a script on a target and show what it prints.",
     context_settings={"allow_interspersed_args": False},
     params=[
-        *(_option(option) for option in OPTIONS),
+        *(click_option(option) for option in OPTIONS),
         click.Argument(["script"], type=FILE, required=False),
         click.Argument(["arguments"], nargs=-1, type=FILE),
     ],

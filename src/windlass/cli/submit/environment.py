@@ -100,7 +100,7 @@ def _refuse_variables(file: str, path: str) -> None:
         raise InvalidRequest(
             f"{escape(file)} sets variables, and this option takes a list of packages: a requirements.txt or a conda "
             "file.",
-            "Variables are set one by one: --env KEY=VALUE, or --env KEY for the value that it has here.",
+            f"Variables are set by --variables-file {escape(file)}, or one by one: --env KEY=VALUE.",
         )
 
 

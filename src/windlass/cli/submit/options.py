@@ -136,8 +136,10 @@ OPTIONS = (
     Option(("-m", "--module"), "module", "Run this module of Python, as `python -m` does; all that follows goes to it.",
            "MODULE"),
     Option(("--image",), "image", "Run in a container of this image.", "IMAGE"),
-    Option(("--env",), "variables", "Set a variable for the script; KEY alone takes its value from here. Repeatable.",
-           "KEY[=VALUE]", is_many=True),
+    Option(("--env", "--variable"), "variables", "Set a variable for the script; KEY alone takes its value from here. "
+           "Repeatable.", "KEY[=VALUE]", is_many=True),
+    Option(("--variables-file",), "variables_files", "Set the variables of a .env file, with a KEY=VALUE line each. "
+           "--env comes after it. Repeatable.", "FILE", is_many=True),
     Option(("--secret",), "secrets", "Let the run read this secret, too. Repeatable.", "NAME", is_many=True),
     Option(("-t", "--tag"), "tags", "Tag the run. Repeatable.", "KEY=VALUE", is_many=True),
     Option(("-n", "--name"), "name", "The run's name in lists.", "TEXT", default=""),
@@ -159,6 +161,29 @@ OPTIONS = (
     _flag("--dry-run", key="dry_run", help="Print what would be sent to the target; run nothing."),
     _flag("-q", "--quiet", key="quiet", help="Print only what the script prints."),
 )  # fmt: skip
+
+_NOT_OF_RERUN = ("source_directory", "module")
+_RERUN_ONLY = (
+    Option(("--set",), "set_arguments", "Set one argument of the script: alpha=0.2 replaces the value of --alpha, or "
+           "adds it; KEY alone adds an option without a value. Repeatable.", "KEY[=VALUE]", is_many=True),
+    Option(("-c", "--target"), "target", "The target.", "NAME"),
+)  # fmt: skip
+
+
+def rerun_options() -> tuple[Option, ...]:
+    """The options of `windlass rerun`: those of submit. What is not given is that of the earlier run."""
+    changed = {option.key for option in _RERUN_ONLY}
+    same = [option for option in OPTIONS if option.key not in (*_NOT_OF_RERUN, *changed)]
+    return (
+        *_RERUN_ONLY,
+        *(
+            option._replace(
+                help=option.help.partition(" [default:")[0], default=None if option.read else option.default
+            )
+            for option in same
+        ),
+    )
+
 
 _SHARED = (
     Option(("--home",), "home", "", is_shared=True),

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from windlass.client.submit.snapshot import Snapshot
 
 # Options that choose parts of an environment, which --environment chooses as a whole.
-_PARTS_OF_ENVIRONMENT = ("--pip", "--env-file", "--image", "--python")
+PARTS_OF_ENVIRONMENT = ("--pip", "--env-file", "--image", "--python")
 
 
 class Request:
@@ -32,9 +32,9 @@ class Request:
     def __init__(self, context: CommandContext, values: dict[str, Any]) -> None:
         self._context = context
         self._named = values["target"], values["environment"]
-        refuse_both(values, _PARTS_OF_ENVIRONMENT)
+        refuse_both(values, PARTS_OF_ENVIRONMENT)
         script, arguments = scripts.choose(values)
-        _refuse_undecodable([*arguments, *values["variables"], *values["tags"], values["name"]])
+        refuse_undecodable([*arguments, *values["variables"], *values["tags"], values["name"]])
         named = values["target"], script, arguments, values.get("instead"), values["environment"]
         configured = run_configuration.find(context, *named)
         self._script = script = script if configured is None else configured.script
@@ -107,7 +107,7 @@ class Request:
         return " ".join([*meant, *lists])
 
 
-def _refuse_undecodable(texts: Iterable[str]) -> None:
+def refuse_undecodable(texts: Iterable[str]) -> None:
     """Bytes that are not UTF-8 cannot be sent as text."""
     for text in texts:
         try:

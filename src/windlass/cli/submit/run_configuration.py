@@ -81,11 +81,16 @@ def load(project: str, name: str, target: str | None = None) -> RunConfiguration
     return configuration_for(project, names.target_name(name))
 
 
+def has_file(name: str, project: str) -> bool:
+    """Whether a project has a run configuration of that name."""
+    places = [os.path.join(project, inner, name + end) for inner in FOLDERS for end in _ENDINGS]
+    return bool(_NAME.match(name)) and any(os.path.isfile(place) for place in places)
+
+
 def _project(name: str, folder: str) -> str | None:
     """The folder with a configuration of that name: the submitted one, or the current one."""
     for project in dict.fromkeys((folder, os.curdir)):
-        places = [os.path.join(project, inner, name + end) for inner in FOLDERS for end in _ENDINGS]
-        if any(os.path.isfile(place) for place in places) or (name != _LOCAL and _names_packages(project)):
+        if has_file(name, project) or (name != _LOCAL and _names_packages(project)):
             return project
     return None
 

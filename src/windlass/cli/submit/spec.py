@@ -39,7 +39,7 @@ def from_options(script: Script, values: dict[str, Any]) -> SpecWithFiles:
         **_command(script, values["arguments"]),
         "target": values["target"],
         "environment": chosen.spec,
-        "environment_variables": key_values.variables(values["variables"]),
+        "environment_variables": _variables(values),
         "secrets": list(dict.fromkeys(values["secrets"])),
         "max_run_duration_seconds": values["timeout"],
         "priority": values["priority"] or 0,
@@ -52,8 +52,18 @@ def from_options(script: Script, values: dict[str, Any]) -> SpecWithFiles:
 
 
 def from_configuration(configured: Configured, values: dict[str, Any]) -> SpecWithFiles:
-    """The spec of a run configuration. Options that are given replace or add to what it has."""
-    spec, files = {**configured.spec}, configured.files
+    """The spec of a run configuration, with the options on top."""
+    spec = {**configured.spec}
+    is_default_python = spec["target"] == "local" and spec["environment"].get("interpreter") == sys.executable
+    if is_default_python and not _chooses_packages(values):
+        # sys.executable is the Python of this command; a script gets that of the shell
+        spec["environment"] = {**spec["environment"], **environment(_for_environment(spec, values)).spec}
+    return with_options(spec, values, configured.files)
+
+
+def with_options(spec: dict[str, Any], values: dict[str, Any], files: Sequence[File] = ()) -> SpecWithFiles:
+    """A spec and its files, in which options that are given replace what it has, or add to it."""
+    spec = {**spec}
     spec["secrets"] = list(dict.fromkeys([*spec["secrets"], *values["secrets"]]))
     for option, key in (("timeout", "max_run_duration_seconds"), ("priority", "priority")):
         if values[option] is not None:
@@ -61,20 +71,29 @@ def from_configuration(configured: Configured, values: dict[str, Any]) -> SpecWi
     spec |= _retries(values, spec.get("retries") or {})
     spec["resources"] = {**spec["resources"], **_resources(values)}
     spec["distribution"] = _distribution(values, spec["resources"].get("nodes")) or spec.get("distribution")
-    variables = key_values.variables(values["variables"])
-    spec["environment_variables"] = {**spec["environment_variables"], **variables}
-    is_default_python = spec["target"] == "local" and spec["environment"].get("interpreter") == sys.executable
-    has_container = values["image"] or spec["container"] is not None
-    options = {**values, "target": spec["target"] if not has_container else ""}
-    if values["python"] or values["pip"] or values["env_file"]:
-        chosen = environment(options)
+    spec["environment_variables"] = {**spec["environment_variables"], **_variables(values)}
+    if _chooses_packages(values):
+        chosen = environment(_for_environment(spec, values))
         files = chosen.files
         spec["environment"] = _replace_packages(spec["environment"], chosen.spec)
         spec["definition"] = {**spec["definition"]}
         spec["definition"]["environment"] = _replace_definition(spec["definition"]["environment"], chosen.definition)
-    elif is_default_python:  # sys.executable is the Python of this command; a script gets that of the shell
-        spec["environment"] = {**spec["environment"], **environment(options).spec}
     return SpecWithFiles(_with_common_options(spec, values), files)
+
+
+def _variables(values: dict[str, Any]) -> dict[str, str]:
+    """The variables of options and files. A dry run prints them, but not the values of a file, which may be secret."""
+    return key_values.variables(values["variables"], values["variables_files"], values["dry_run"])
+
+
+def _chooses_packages(values: dict[str, Any]) -> bool:
+    return bool(values["python"] or values["pip"] or values["env_file"])
+
+
+def _for_environment(spec: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
+    """The options for environment(). In a container, the interpreter of this machine does not exist."""
+    has_container = values["image"] or spec["container"] is not None
+    return {**values, "target": spec["target"] if not has_container else ""}
 
 
 def _command(script: Script, arguments: Sequence[str]) -> dict[str, Any]:

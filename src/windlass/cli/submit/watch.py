@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from windlass.cli.errors import INTERRUPTED
-from windlass.cli.runs.log_stream import LogFollower, LogPrinter, Run, StatusReporter, exit_code
+from windlass.cli.runs.log_stream import LogFollower, LogPrinter, Run, StatusReporter, exit_code, outcome
 from windlass.cli.submit.request import Request
 
 if TYPE_CHECKING:
@@ -17,8 +17,12 @@ def submit(context: CommandContext, values: dict[str, Any]) -> int:
     """Submit a run, and watch it unless it is detached. `values` are the options of options.py."""
     request = Request(context, values)
     if values["dry_run"]:
-        return _print_plan(context, request.plan())
-    run = request.send()
+        return print_plan(context, request.plan())
+    return show_run(context, request.send(), values)
+
+
+def show_run(context: CommandContext, run: Run, values: dict[str, Any]) -> int:
+    """Print the id of a detached run, or watch the run; `values` are the options."""
     if values["detach"]:
         return _print_run(context, run)
     return _RunWatcher(context, run, values["quiet"]).watch()
@@ -29,7 +33,7 @@ def watch_run(context: CommandContext, run: Run) -> int:
     return _RunWatcher(context, run, quiet=False).watch()
 
 
-def _print_plan(context: CommandContext, plan: dict[str, Any]) -> int:
+def print_plan(context: CommandContext, plan: dict[str, Any]) -> int:
     if context.json:
         context.terminal.json(plan)
     else:
@@ -83,13 +87,9 @@ class _RunWatcher:
         return exit_code(run)
 
     def _summary(self, run: Run) -> str:
-        from windlass.cli.output import format
-        from windlass.core.sanitize import escape, one_line
+        from windlass.core.sanitize import escape
 
-        why = "" if run["state"] == "Completed" else f": {one_line(format.brief(run.get('message') or ''))}"
-        length = format.duration(format.took(run, self._context.now))
-        how = f"{run['status']} after {length}" if length else run["status"]
-        return f"{how}{why}\n{escape(run.get('url') or '')}".rstrip()
+        return f"{outcome(run, self._context.now)}\n{escape(run.get('url') or '')}".rstrip()
 
     def _wants_to_cancel(self) -> bool:
         try:

@@ -282,6 +282,15 @@ class ComputeTarget:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name, None)}' for name in _SHOWN)})"
 
+    def get_portal_url(self) -> str:
+        """The address of the target in the studio."""
+        return f"{self.workspace.get_portal_url()}/compute/{self.name}"
+
+    def _repr_html_(self) -> str:
+        from windlass.client.notebook.html import target_html
+
+        return target_html(self)
+
 
 _SHOWN = ("workspace", "name", "id", "type", "provisioning_state", "location", "tags")
 

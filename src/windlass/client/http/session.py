@@ -153,6 +153,16 @@ class Session:
             elif field == "data":
                 data.append(value)
 
+    def stream(self, path: str, query: Query | None = None) -> Iterator[bytes]:
+        """The bytes of a response as they arrive; OSError when the connection breaks."""
+        return self._pieces(self._retry(lambda: self._request("GET", path, query, {}, timeout=STREAM_SILENCE_SECONDS)))
+
+    def send(self, path: str, data: bytes, query: Query | None = None) -> Any:
+        """POST bytes; the response as JSON."""
+        headers = {"Content-Type": "application/octet-stream"}
+        answer = self._retry(lambda: self._read(self._request("POST", path, query, headers, data, len(data))))
+        return json.loads(answer)
+
     def close(self) -> None:
         for connection in self._take_all():
             connection.close()

@@ -1,4 +1,4 @@
-"""HTML tables for runs and experiments, shown as the result of a notebook's cell."""
+"""HTML tables for runs, experiments, workspaces and targets, shown as the result of a notebook's cell."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from windlass.client.compute.target import ComputeTarget
     from windlass.client.experiment import Experiment
     from windlass.client.runs.run import Run
+    from windlass.client.workspace.workspace import Workspace
 
 
 def run_html(run: Run) -> str:
@@ -39,6 +41,27 @@ def experiment_html(experiment: Experiment) -> str:
             "Name": escape(experiment.name),
             "Workspace": escape(experiment.workspace.name),
             "Report Page": link(experiment.get_portal_url(), "Link to the experiment"),
+        }
+    )
+
+
+def workspace_html(workspace: Workspace) -> str:
+    return table(
+        {
+            "Name": escape(workspace.name),
+            "Studio": link(workspace.get_portal_url(), "Link to the workspace"),
+        }
+    )
+
+
+def target_html(target: ComputeTarget) -> str:
+    return table(
+        {
+            "Name": escape(target.name),
+            "Workspace": escape(target.workspace.name),
+            "Type": escape(str(target.type)),
+            "State": escape(str(target.provisioning_state)),
+            "Studio": link(target.get_portal_url(), "Link to the target"),
         }
     )
 

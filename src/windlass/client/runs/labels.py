@@ -6,6 +6,8 @@ from typing import Any
 
 from windlass.client.runs.record import RunRecord
 
+RERUN_OF = "rerun_of"  # property of a run that was submitted again: the id of the earlier run
+
 
 class RunLabels(RunRecord):
     @property

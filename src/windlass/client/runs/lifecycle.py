@@ -115,6 +115,26 @@ class RunLifecycle(MetricLogging):
         """Request that the run is canceled. It ends as soon as its target can be reached."""
         self._seen = self._call("POST", "/cancel")
 
+    def archive(self) -> None:
+        """Leave this run out of lists, unless they ask for archived runs. All of it is kept."""
+        self._change(archived=True)
+
+    def unarchive(self) -> None:
+        """Undo archive()."""
+        self._change(archived=False)
+
+    @property
+    def archived_time(self) -> str | None:
+        """When it was archived; None if it is in lists."""
+        moment: str | None = self._view["archived_at"]
+        return moment
+
+    def delete(self, children: bool = False) -> None:
+        """Delete this run with its logs, metrics, files and events. It must have ended. Runs below it are deleted too
+        with `children=True`; without it, a run that has some is refused. Registered models stay.
+        """
+        self._call("DELETE", "", query={"children": "true"} if children else None)
+
     def __enter__(self) -> Any:
         return self
 

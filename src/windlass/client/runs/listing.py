@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from windlass.client.exceptions import UserErrorException
+from windlass.client.runs.moments import as_text
+from windlass.client.workspace.signed_in import signed_in
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from windlass.client.experiment import Experiment
+    from windlass.client.runs.moments import Moment
     from windlass.client.runs.run import Run
     from windlass.client.workspace.workspace import Workspace
 
@@ -23,9 +26,41 @@ def find(
     properties: Any = None,
     status: str | None = None,
     parent: str | None = None,
+    **filters: Any,
 ) -> Iterator[Run]:
+    """`filters` are those of `in_workspace`."""
+    workspace = experiment.workspace
     query = {**_query(kind, tags, properties, status), "experiment": experiment.name, "parent": parent}
-    return _pages(experiment.workspace, query)
+    return _pages(workspace, {**query, **_filters(workspace, **filters)})
+
+
+def in_workspace(
+    workspace: Workspace, status: str | None, tags: Any, parent: str | None, **filters: Any
+) -> Iterator[Run]:
+    query = {**_query(None, tags, None, status), "parent": parent}
+    return _pages(workspace, {**query, **_filters(workspace, **filters)})
+
+
+def _filters(
+    workspace: Workspace,
+    submitted_by: str | Sequence[str] | None = None,
+    mine: bool = False,
+    search: str | None = None,
+    since: Moment | None = None,
+    until: Moment | None = None,
+    archived: bool | None = False,
+) -> dict[str, Any]:
+    """The query of what Azure does not filter by. `archived`: True for archived runs only, None for those too."""
+    members = [submitted_by] if isinstance(submitted_by, str) else list(submitted_by or ())
+    if mine:
+        members.append(signed_in(workspace._session)["name"])
+    return {
+        "submitted_by": members or None,
+        "search": search or None,
+        "since": None if since is None else as_text(since),
+        "until": None if until is None else as_text(until),
+        "archived": {True: "only", None: "all"}.get(archived),
+    }
 
 
 def on_target(

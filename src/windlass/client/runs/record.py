@@ -49,7 +49,7 @@ class RunRecord:
     # Changes to the record: sent by HTTP here, written to the run folder inside a script (submitted_run.py).
 
     def _change(self, **changes: Any) -> None:
-        """Set name, description, tags, properties; remove tags."""
+        """Set name, description, tags, properties; remove tags; archive."""
         self._seen = self._session.call("PATCH", self._path, changes)
 
     def _write_metric(self, name: str, value: Any, kind: str, step: int | None, description: str) -> None:

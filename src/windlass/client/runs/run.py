@@ -182,7 +182,60 @@ class Run(RunLabels, RunLifecycle, RunFiles, AzureRuns):
             config = config._for_child(run._view["target"])
         return self.experiment._submit(config, tags, parent=self.id, **kwargs)
 
+    def rerun(
+        self,
+        arguments: Any = None,
+        compute_target: Any = None,
+        *,
+        set_arguments: Mapping[str, Any] | None = None,
+        environment: Environment | None = None,
+        environment_variables: Mapping[str, Any] | None = None,
+        resources: Any = None,
+        node_count: int | None = None,
+        distributed_job_config: Any = None,
+        secrets: List[str] | None = None,
+        max_run_duration_seconds: int | None = None,
+        priority: int | None = None,
+        retries: int | None = None,
+        retry_on: List[str] | None = None,
+        experiment_name: str | None = None,
+        display_name: str | None = None,
+        tags: Mapping[str, Any] | None = None,
+    ) -> Run:
+        """Submit this run again, from the same snapshot, with changes; returns the new run at once.
+
+        `arguments` replace all arguments of the script, and `set_arguments={"alpha": 0.2}` sets --alpha alone.
+        Variables, secrets and tags are added to those of this run; all else that is given replaces what it had. The
+        new run has the property `rerun_of`.
+        """
+        from windlass.client.runs.rerun import rerun
+
+        changes = {
+            "compute_target": compute_target,
+            "environment": environment,
+            "environment_variables": None if environment_variables is None else dict(environment_variables),
+            "resources": resources,
+            "node_count": node_count,
+            "distributed_job_config": distributed_job_config,
+            "secrets": secrets,
+            "max_run_duration_seconds": max_run_duration_seconds,
+            "priority": priority,
+            "retries": retries,
+            "retry_on": retry_on,
+        }
+        return rerun(self, arguments, set_arguments, experiment_name, display_name, tags, changes)
+
     # Snapshots.
+
+    def exec(self, command: List[str], input: bytes = b"") -> tuple[int, bytes]:
+        """Run a command where the run is: in its folder, with its variables, and in its container if it has one.
+
+        The run must be running. Returns the exit code and the output; standard error is printed. Raises Conflict if the
+        command did not end by itself: the run has ended, for instance.
+        """
+        from windlass.client.runs.channel import run_command
+
+        return run_command(self._session, self.experiment.workspace._path, self.id, command, input)
 
     def get_snapshot_id(self) -> str | None:
         found = self._refresh()["snapshot"]

@@ -98,6 +98,8 @@ class _SubmittedRun(Run):
         named = {key: changes[key] for key in ("name", "description") if key in changes}
         if named:
             self._write_call(do="set", **named)
+        if "archived" in changes:
+            super()._change(archived=changes["archived"])
         self._seen = None
 
     def _store_file(self, name: str, source: Any) -> None:

@@ -57,10 +57,10 @@ def read_source(
 
 
 def plan(
-    session: Session, root: str, body: Body, taken: Snapshot, explain: ErrorContext = contextlib.nullcontext
+    session: Session, root: str, body: Body, taken: Snapshot | None, explain: ErrorContext = contextlib.nullcontext
 ) -> dict[str, Any]:
     """What would be sent to the target: {"text", "target", "kind"}. Nothing is stored. `root` is the path of the
-    workspace; errors of the request pass through the context of `explain`.
+    workspace; errors of the request pass through the context of `explain`. Without `taken` the spec names a snapshot.
     """
     if body["spec"]["target"] == ONE_RUN_CLUSTER:
         from windlass.client.submit.run_cluster import RunCluster, new_run_id, no_plan
@@ -68,7 +68,8 @@ def plan(
         RunCluster(body["spec"], new_run_id(body["experiment"]))  # an error in its description comes first
         raise no_plan()
     with explain():
-        found: dict[str, Any] = session.call("POST", f"{root}/plan", {**body, "files": taken.manifest()})
+        files = {} if taken is None else {"files": taken.manifest()}
+        found: dict[str, Any] = session.call("POST", f"{root}/plan", {**body, **files})
     return found
 
 
@@ -97,6 +98,13 @@ def send(
             view: dict[str, Any] = snapshot.post_with_files(
                 session, root, "runs", whole, taken, key, on_progress, first
             )
+    return view
+
+
+def send_known(session: Session, root: str, body: Body) -> dict[str, Any]:
+    """Create a run from a snapshot that the server keeps, which the spec names; returns its view."""
+    with _on_cluster(session, root, body) as described:
+        view: dict[str, Any] = session.call("POST", f"{root}/runs", described, key=os.urandom(16).hex())
     return view
 
 

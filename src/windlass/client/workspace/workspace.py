@@ -13,12 +13,15 @@ from windlass.client.workspace.config_file import WorkspaceReference
 from windlass.core.errors import AlreadyExists, NotFound
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from windlass.client.compute.attached.connections import Connection
     from windlass.client.compute.target import ComputeTarget
     from windlass.client.environments.environment import Environment
     from windlass.client.experiment import Experiment
     from windlass.client.http.session import Session
     from windlass.client.models.model import Model
+    from windlass.client.runs.moments import Moment
     from windlass.client.runs.run import Run
     from windlass.client.workspace.authentication import AbstractAuthentication
     from windlass.client.workspace.keyvault import Keyvault
@@ -125,7 +128,8 @@ class Workspace:
         _logger: Any = None,
         _file_name: str | None = None,
     ) -> Workspace:
-        """The workspace that the current folder (or `path`) belongs to; without a config.json, the default one.
+        """The workspace that the current folder (or `path`) belongs to, by its config.json; without one, that of its
+        project file .windlass/project.toml (with Python 3.11), else the default one.
 
         In a run's script without a `path` it is the run's workspace: the run's token is valid for no other.
         """
@@ -140,7 +144,9 @@ class Workspace:
                     "directories.",
                     "Workspace.from_config() without a path uses the default workspace; ws.write_config() writes one.",
                 )
-            return Workspace("", "", DEFAULT, auth)
+            from windlass.client.config import project_file
+
+            return Workspace("", "", project_file.workspace_of() or DEFAULT, auth)
         return Workspace(*config_file.read(found), auth)
 
     @staticmethod
@@ -342,6 +348,37 @@ class Workspace:
         view = self._session.call("GET", f"{self._path}/runs/{names.run_id(str(run_id))}")
         return make_run(self._experiment(view["experiment"]), view)
 
+    def get_runs(
+        self,
+        *,
+        status: str | None = None,
+        tags: Any = None,
+        include_children: bool = False,
+        submitted_by: str | Sequence[str] | None = None,
+        mine: bool = False,
+        search: str | None = None,
+        since: Moment | None = None,
+        until: Moment | None = None,
+        archived: bool | None = False,
+    ) -> Iterator[Run]:
+        """The runs of all experiments, the newest first; by the filters of Experiment.get_runs(). The status "active"
+        stands for all runs that have not ended.
+        """
+        from windlass.client.runs.listing import in_workspace
+
+        return in_workspace(
+            self,
+            status,
+            tags,
+            None if include_children else "none",
+            submitted_by=submitted_by,
+            mine=mine,
+            search=search,
+            since=since,
+            until=until,
+            archived=archived,
+        )
+
     def get_default_keyvault(self) -> Keyvault:
         """The key vault with the workspace's secrets."""
         from windlass.client.workspace.keyvault import Keyvault
@@ -464,6 +501,15 @@ class Workspace:
             f"Workspace.create(name='{self.name}', subscription_id='{self.subscription_id}', "
             f"resource_group='{self.resource_group}')"
         )
+
+    def get_portal_url(self) -> str:
+        """The address of the workspace in the studio."""
+        return f"{self._session.address.url}/workspaces/{self.name}"
+
+    def _repr_html_(self) -> str:
+        from windlass.client.notebook.html import workspace_html
+
+        return workspace_html(self)
 
 
 def workspace_of_run() -> Workspace:

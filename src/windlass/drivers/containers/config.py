@@ -14,7 +14,7 @@ from pydantic import AfterValidator, Field
 from windlass.core import names
 from windlass.core.entities import Container, EnvironmentSpec, Resources
 from windlass.core.errors import SpecNotSupported
-from windlass.drivers.base import TargetConfig, shown_as_option
+from windlass.drivers.base import TargetConfig, shown_as_option, shown_in_form
 from windlass.drivers.containers.docker_options import CONSENT, parse
 from windlass.drivers.plan import quoted
 
@@ -23,6 +23,9 @@ DEFAULT_IMAGE = "python:{}-slim"
 DEFAULT_PYTHON = "3.11"
 PIDS_LIMIT = 4096  # processes: enough for scripts, and no danger for the machine
 _MB = 1 << 20
+
+
+_IN_FORM = shown_in_form(group="containers")
 
 
 def _socket(address: str) -> str:
@@ -42,33 +45,42 @@ class ContainerConfig(TargetConfig):
 
     docker: bool = Field(
         default=False,
+        title="Run in containers",
         description="Whether runs live in a container unless they say otherwise.",
-        json_schema_extra=shown_as_option("--docker"),
+        json_schema_extra=shown_as_option("--docker") | _IN_FORM,
     )
     base_image: Annotated[str, AfterValidator(names.image_reference)] | None = Field(
         default=None,
+        title="Image",
+        examples=["python:3.11-slim"],
         description="The image of containers whose run names none; by default one with Python.",
-        json_schema_extra=shown_as_option("--base-image", metavar="IMAGE"),
+        json_schema_extra=shown_as_option("--base-image", metavar="IMAGE") | shown_in_form("containers", "image"),
     )
     network: Annotated[str, AfterValidator(_network)] | None = Field(
         default=None,
+        title="Network",
+        examples=["bridge", "none"],
         description="The network of containers: none, bridge, or another one of the engine there.",
-        json_schema_extra=shown_as_option("--network", metavar="NAME"),
+        json_schema_extra=shown_as_option("--network", metavar="NAME") | _IN_FORM,
     )
     engine: Annotated[str, AfterValidator(_socket)] | None = Field(
         default=None,
+        title="Docker engine",
+        examples=["unix:///var/run/docker.sock"],
         description="The socket of the Docker engine there, unix:///…; by default the usual ones.",
-        json_schema_extra=shown_as_option("--engine", metavar="ADDRESS"),
+        json_schema_extra=shown_as_option("--engine", metavar="ADDRESS") | _IN_FORM,
     )
     allow_privileged: bool = Field(
         default=False,
+        title="Allow privileged options",
         description="Whether runs may ask for privileged options of Docker: that is root there.",
-        json_schema_extra=shown_as_option("--allow-privileged/--refuse-privileged"),
+        json_schema_extra=shown_as_option("--allow-privileged/--refuse-privileged") | _IN_FORM,
     )
     share_gpus: bool = Field(
         default=False,
+        title="Share GPUs",
         description="Whether runs that ask for no GPUs see those that are there; otherwise they see none.",
-        json_schema_extra=shown_as_option("--share-gpus/--hide-gpus"),
+        json_schema_extra=shown_as_option("--share-gpus/--hide-gpus") | _IN_FORM,
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
-from pydantic import Field, SecretStr, field_validator, model_validator
+from pydantic import ConfigDict, Field, SecretStr, field_validator, model_validator
 
 from windlass.core import vm_sizes
 from windlass.core.entities import Allocation
@@ -26,8 +26,11 @@ from windlass.drivers.base import (
     Provisioning,
     ProvisioningState,
     Scalable,
+    TargetGroup,
     ThisComputer,
     shown_as_option,
+    shown_in_form,
+    shown_in_python,
 )
 from windlass.drivers.containers.config import CONTAINER_SETTINGS
 from windlass.drivers.kinds.local import LocalConfig, LocalDriver
@@ -35,41 +38,95 @@ from windlass.drivers.nodes.embedded import EmbeddedNodes
 
 
 class ClusterConfig(LocalConfig):
+    model_config = ConfigDict(
+        json_schema_extra=shown_in_python(
+            "AmlCompute",
+            {
+                **{name: name for name in ("vm_size", "vm_priority", "min_nodes", "max_nodes", "tags", "description")},
+                **{name: name for name in ("idle_seconds_before_scaledown", "admin_username", "admin_user_ssh_key")},
+                "admin_user_password": "admin_user_password",
+            },
+            always=["vm_size", "max_nodes"],
+        )
+    )
+
     vm_size: str = Field(
         default="Standard_D2_v2",
+        title="Virtual machine size",
+        examples=["STANDARD_D2_V2", "Standard_NC6"],
         description="The size of a node, by Azure's names: STANDARD_D2_V2, Standard_NC6.",
+        json_schema_extra=shown_in_form(format="vm-size"),
     )
     vm_priority: Literal["dedicated", "lowpriority"] = Field(
         default="dedicated",
-        description="`low`: nodes may be taken away at any time, for runs of other targets.",
-        json_schema_extra=shown_as_option("--priority", metavar="dedicated|low"),
+        title="Virtual machine priority",
+        description="`low`: cheaper, but nodes may be taken away at any time, for runs of other targets.",
+        json_schema_extra=shown_as_option("--priority", metavar="dedicated|low")
+        | shown_in_form(labels={"dedicated": "Dedicated", "lowpriority": "Low priority"}),
     )
-    min_nodes: int = Field(default=0, ge=0, le=10_000, description="So many nodes are always there.")
-    max_nodes: int = Field(default=4, ge=0, le=10_000, description="There are never more nodes than these.")
+    min_nodes: int = Field(
+        default=0,
+        ge=0,
+        le=10_000,
+        title="Minimum number of nodes",
+        description="So many nodes are always there. With 0 there are none without runs, and nothing is paid for.",
+        json_schema_extra=shown_in_form(unit="nodes"),
+    )
+    max_nodes: int = Field(
+        default=4,
+        ge=0,
+        le=10_000,
+        title="Maximum number of nodes",
+        description="There are never more nodes than these, however many runs are queued.",
+        json_schema_extra=shown_in_form(unit="nodes", at_least="min_nodes"),
+    )
     idle_seconds_before_scaledown: int = Field(
         default=1800,
         ge=0,
         le=10_000_000,
-        description="A node without runs goes after so many seconds.",
-        json_schema_extra=shown_as_option("--idle-seconds", metavar="SECONDS"),
+        title="Idle seconds before scale down",
+        description="A node without runs goes after so many seconds, down to the minimum number of nodes.",
+        json_schema_extra=shown_as_option("--idle-seconds", metavar="SECONDS") | shown_in_form(unit="seconds"),
     )
     strict: bool = Field(
         default=False,
+        title="Strict sizes",
         description="Give nodes what their size says, or let runs wait: sizes are not cut to this computer.",
+        json_schema_extra=shown_in_form("advanced"),
     )
     for_run: bool = Field(
         default=False,
         description="It was created for one run, and is deleted after it.",
-        json_schema_extra=shown_as_option(""),
+        json_schema_extra=shown_as_option("") | shown_in_form(hidden=True),
     )
-    admin_username: str | None = Field(default=None, description="Kept for nodes that are machines.")
-    admin_user_ssh_key: str | None = Field(default=None, description="Kept for nodes that are machines.")
-    tags: dict[str, str] = Field(default={}, description="Labels.", json_schema_extra=shown_as_option(""))
-    description: str = Field(default="", description="A text for people.")
+    admin_username: str | None = Field(
+        default=None,
+        title="SSH admin user name",
+        description="Kept for nodes that are machines.",
+        json_schema_extra=shown_in_form("advanced"),
+    )
+    admin_user_ssh_key: str | None = Field(
+        default=None,
+        title="SSH public key of the admin",
+        description="Kept for nodes that are machines.",
+        json_schema_extra=shown_in_form("advanced", "multiline"),
+    )
+    tags: dict[str, str] = Field(
+        default={},
+        title="Tags",
+        description="Labels.",
+        json_schema_extra=shown_as_option("") | shown_in_form("advanced"),
+    )
+    description: str = Field(
+        default="",
+        title="Description",
+        description="A text for people.",
+        json_schema_extra=shown_in_form("advanced", "multiline"),
+    )
     recorded: dict[str, Any] = Field(
         default={},
         description="Parameters that have no meaning here: location, virtual networks, identities.",
-        json_schema_extra=shown_as_option(""),
+        json_schema_extra=shown_as_option("") | shown_in_form(hidden=True),
     )
 
     @field_validator("vm_priority", mode="before")
@@ -95,7 +152,10 @@ class ClusterConfig(LocalConfig):
 
 class ClusterCredentials(Credentials):
     admin_user_password: SecretStr | None = Field(
-        default=None, title="Password", description="Kept for nodes that are machines."
+        default=None,
+        title="Password",
+        description="Kept for nodes that are machines.",
+        json_schema_extra=shown_in_form("advanced"),
     )
 
 
@@ -103,6 +163,8 @@ class ClusterDriver(LocalDriver, Managed, Scalable):
     """A cluster of nodes that grows with its queue, from zero, and shrinks back."""
 
     kind = "cluster"
+    title = "Compute cluster"
+    group: ClassVar[TargetGroup | None] = "clusters"
     config_model: ClassVar[type[ClusterConfig]] = ClusterConfig
     credentials_model = ClusterCredentials
     config: ClusterConfig

@@ -6,18 +6,24 @@ from typing import Literal
 
 from pydantic import Field
 
-from windlass.drivers.base import Health
+from windlass.drivers.base import Health, shown_in_form
 from windlass.drivers.kinds.local import LocalConfig, LocalDriver
 
 
 class DockerConfig(LocalConfig):
-    docker: Literal[True] = Field(default=True, description="Runs live in a container: that is what this kind is for.")
+    docker: Literal[True] = Field(
+        default=True,
+        title="Run in containers",
+        description="Runs live in a container: that is what this kind is for.",
+        json_schema_extra=shown_in_form(hidden=True),
+    )
 
 
 class DockerDriver(LocalDriver):
     """Containers on this computer."""
 
     kind = "docker"
+    title = "Containers on this computer"
     config_model = DockerConfig
 
     def check(self) -> Health:

@@ -11,9 +11,10 @@ from typing import Annotated, ClassVar
 from pydantic import AfterValidator, Field
 
 from windlass.core.errors import TargetUnreachable
-from windlass.drivers.base import Features, Handle
+from windlass.drivers.base import Features, Handle, TargetGroup, shown_in_form
 from windlass.drivers.containers.config import CONTAINER_SETTINGS, ContainerConfig
 from windlass.drivers.machine import build_tools, runner_package
+from windlass.drivers.machine.channels import InteractiveMachine
 from windlass.drivers.machine.driver import MachineDriver
 from windlass.drivers.machine.host_client import HostClient
 from windlass.drivers.machine.subscriptions import Feed
@@ -29,20 +30,29 @@ def _absolute(path: Path) -> Path:
 class LocalConfig(ContainerConfig):
     root: Annotated[Path, AfterValidator(_absolute)] | None = Field(
         default=None,
+        title="Folder",
         description="The folder for runs, files of snapshots and environments; by default one of the server's own.",
+        json_schema_extra=shown_in_form("advanced", "path"),
     )
     python: str | None = Field(
-        default=None, description="The Python that runs the runner; by default the server's own."
+        default=None,
+        title="Python",
+        description="The Python that runs the runner; by default the server's own.",
+        json_schema_extra=shown_in_form("advanced", "path"),
     )
     machine: str | None = Field(
-        default=None, description="Which machine it is, where servers on several machines share a database."
+        default=None,
+        description="Which machine it is, where servers on several machines share a database.",
+        json_schema_extra=shown_in_form(hidden=True),
     )
 
 
-class LocalDriver(MachineDriver[LocalConfig]):
+class LocalDriver(MachineDriver[LocalConfig], InteractiveMachine):
     """This computer."""
 
     kind = "local"
+    title = "This computer"
+    group: ClassVar[TargetGroup | None] = "built-in"
     is_this_computer = True
     config_model: ClassVar[type[LocalConfig]] = LocalConfig
     features = Features(gpus=True, built_environments=True, containers=True, calls_home=True)

@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, Field, SecretStr, ValidationError, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, SecretStr, ValidationError, model_validator
 
 from windlass.core import coordinates, names
 from windlass.core.entities import EnvironmentSpec
@@ -34,12 +34,16 @@ from windlass.drivers.base import (
     Handle,
     Identity,
     TargetConfig,
+    TargetGroup,
     WorkspaceCredential,
     shown_as_option,
+    shown_in_form,
+    shown_in_python,
 )
 from windlass.drivers.containers.config import CONTAINER_SETTINGS, ContainerConfig
 from windlass.drivers.machine import build_tools, network, runner_package
 from windlass.drivers.machine.build_tools import Program
+from windlass.drivers.machine.channels import InteractiveMachine
 from windlass.drivers.machine.driver import MachineDriver
 from windlass.drivers.machine.host_client import HostClient
 from windlass.drivers.machine.subscriptions import Feed
@@ -76,7 +80,24 @@ def _resource_id(text: str) -> str:
 
 
 class SshConfig(ContainerConfig):
+    model_config = ConfigDict(
+        json_schema_extra=shown_in_python(
+            "RemoteCompute",
+            {
+                **{name: name for name in ("address", "username", "jump", "python", "root", "docker", "base_image")},
+                **{name: name for name in ("network", "engine", "allow_privileged", "password")},
+                "port": "ssh_port",
+                "login": {"agent": "use_agent", "workspace-key": "use_workspace_key"},
+                "private_key": "private_key_file",
+                "passphrase": "private_key_passphrase",
+                "pin": "host_key",
+            },
+        )
+    )
+
     address: Annotated[str, AfterValidator(names.host_address)] = Field(
+        title="Address",
+        examples=["10.0.0.7"],
         description="Its name or IP address, or a Host of ~/.ssh/config; HOST:PORT too.",
         json_schema_extra=shown_as_option("-a", "--address", metavar="HOST"),
     )
@@ -84,15 +105,19 @@ class SshConfig(ContainerConfig):
         default=None,
         ge=1,
         le=65535,
+        title="Port",
+        examples=[22],
         description="The port of its SSH server; by default that of ~/.ssh/config, else 22.",
         json_schema_extra=shown_as_option("-p", "--port", metavar="PORT"),
     )
     username: Annotated[str, AfterValidator(names.user_name)] = Field(
+        title="User name",
         description="The account that runs are run by.",
         json_schema_extra=shown_as_option("-u", "--username", metavar="USER"),
     )
     login: Login | None = Field(
         default=None,
+        title="How to log in",
         description="How to log in: with the agent and the keys of ~/.ssh, a password, a private key, or the "
         "workspace's own key (with a password or private key it is installed there); by default with what is given, "
         "else with the agent.",
@@ -106,25 +131,40 @@ class SshConfig(ContainerConfig):
                     "Log in with the workspace's own key; with a password or private key it is installed there.",
                 ],
             },
+        )
+        | shown_in_form(
+            "login",
+            labels={
+                "agent": "Agent and keys of the server's account",
+                "password": "Password",
+                "key": "Private key",
+                "workspace-key": "The workspace's own key",
+            },
         ),
     )
     jump: Annotated[str, AfterValidator(names.target_name)] | None = Field(
         default=None,
+        title="Jump host",
         description="Another attached machine, through which this one is reached.",
-        json_schema_extra=shown_as_option("--jump", metavar="TARGET"),
+        json_schema_extra=shown_as_option("--jump", metavar="TARGET") | shown_in_form("advanced", "target"),
     )
     resource_id: Annotated[str, AfterValidator(_resource_id)] | None = Field(
-        default=None, description="Azure's id of the machine, if it was attached by that."
+        default=None,
+        title="Azure resource id",
+        description="Azure's id of the machine, if it was attached by that.",
+        json_schema_extra=shown_in_form("advanced"),
     )
     python: Annotated[str, AfterValidator(names.program_path)] = Field(
         default="python3",
+        title="Python",
         description="The Python there that runs the runner: 3.8 or newer.",
-        json_schema_extra=shown_as_option("--python", metavar="PATH"),
+        json_schema_extra=shown_as_option("--python", metavar="PATH") | shown_in_form("advanced", "path"),
     )
     root: Annotated[str, AfterValidator(names.remote_folder)] = Field(
         default="~/.windlass/ssh",
+        title="Folder",
         description="The folder there: run folders, files of snapshots, environments.",
-        json_schema_extra=shown_as_option("--root", metavar="FOLDER"),
+        json_schema_extra=shown_as_option("--root", metavar="FOLDER") | shown_in_form("advanced", "path"),
     )
 
     @model_validator(mode="before")
@@ -154,7 +194,8 @@ class SshCredentials(Credentials):
     private_key: Annotated[SecretStr, Field(min_length=1, max_length=openssh_keys.LARGEST)] | None = Field(
         default=None,
         description="A private key that the account accepts; it is kept in the key store.",
-        json_schema_extra=shown_as_option("--private-key-file", metavar="FILE", is_file=True),
+        json_schema_extra=shown_as_option("--private-key-file", metavar="FILE", is_file=True)
+        | shown_in_form(format="multiline"),
     )
     passphrase: Annotated[SecretStr, Field(min_length=1, max_length=1024)] | None = Field(
         default=None, title="Passphrase of the private key", description="The passphrase of the private key."
@@ -194,7 +235,7 @@ def check_login(login: Login, given: set[str], reads_user_files: bool) -> None:
     raise InvalidRequest(message)
 
 
-class SshDriver(MachineDriver[SshConfig], Attachable):
+class SshDriver(MachineDriver[SshConfig], Attachable, InteractiveMachine):
     """A Linux machine that is reached by SSH: an account there and Python 3.8 or newer are all that it needs.
 
     Its host key is shown and pinned: if another machine answers later, nothing is sent there. Passwords and keys go to
@@ -207,6 +248,8 @@ class SshDriver(MachineDriver[SshConfig], Attachable):
     """
 
     kind = "ssh"
+    title = "Machine by SSH"
+    group: ClassVar[TargetGroup | None] = "attached"
     config_model = SshConfig
     features = Features(gpus=True, built_environments=True, containers=True)
     mutable_settings = CONTAINER_SETTINGS | {"python"}

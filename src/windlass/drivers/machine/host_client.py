@@ -17,6 +17,7 @@ from typing import Any
 
 from windlass.core.errors import TargetUnreachable, WindlassError
 from windlass.drivers.machine import protocol
+from windlass.drivers.machine.channels import Channels
 from windlass.drivers.machine.framing import MAX_JSON, Body, Decoder, ProtocolError, encode
 from windlass.drivers.machine.relay import Relay
 from windlass.drivers.machine.transport import Transport
@@ -70,6 +71,7 @@ class HostClient:
         self.what = transport.what
         self.hello: Body = {}
         self.relay: Relay | None = None  # for connections of scripts to the server
+        self.channels = Channels()
         self.sent = 0  # requests so far; tests count them
         self.known_files: Set[str] = frozenset()  # digests of the files of the last job that was sent
         self.skew = 0.0  # seconds by which the server's clock is ahead of the machine's
@@ -213,6 +215,8 @@ class HostClient:
         elif body.get("event") == "relay":
             if self.relay is not None:
                 self.relay.take({name: body[name] for name in _RELAY_FIELDS if name in body}, data)
+        elif body.get("event") == "channel":
+            self.channels.take(body, data)
         elif "event" in body:
             self._on_event(body)
         else:
@@ -259,6 +263,7 @@ class HostClient:
             self.transport.end_output()
         if self.relay is not None:
             self.relay.close()
+        self.channels.end_all(f"The connection to {self.what} broke: {self._failure}.")
         self.transport.close()
 
     def _unreachable(self) -> TargetUnreachable:

@@ -59,7 +59,10 @@ _HINTS = {
     "taken": "Submit it with another run id; or give each server a folder of its own there: "
     "windlass compute attach … {target} --update --root FOLDER",
 }
-_ERRORS: Mapping[str, type[WindlassError]] = {"full": NoCapacity, "stale": Conflict}
+_ERRORS: Mapping[str, type[WindlassError]] = {
+    "full": NoCapacity,
+    **dict.fromkeys(("stale", "not_running", "too_many"), Conflict),
+}
 # Limits of what is stored for each run.
 _LONGEST_MESSAGE = 4000
 _LONGEST_ERROR = 1000

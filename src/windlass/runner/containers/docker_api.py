@@ -116,8 +116,19 @@ class Answer:
     def close(self) -> None:
         self._connection.close()
 
+    def detach(self) -> socket.socket:
+        """The connection, which is the caller's from now on."""
+        return self._connection
+
     def pieces(self, seconds: float, meanwhile: Optional[Callable[[], None]] = None) -> Iterator[bytes]:
         """The body as it arrives. `meanwhile` is called about every 0.1 s. EngineRefused if the status is an error."""
+        body = self.read_head(seconds, meanwhile)
+        if body:
+            yield body
+        yield from self._receive(seconds, meanwhile)
+
+    def read_head(self, seconds: float, meanwhile: Optional[Callable[[], None]] = None) -> bytes:
+        """Receive the head of the response. Returns what came of its body. EngineRefused if the status is an error."""
         received = self._receive(seconds, meanwhile)
         head = b""
         while b"\r\n\r\n" not in head:
@@ -129,9 +140,7 @@ class Answer:
         status = _status(head)
         if status >= 400:
             raise EngineRefused(status, _message(b"".join([body, *received])))
-        if body:
-            yield body
-        yield from received
+        return body
 
     def _receive(self, seconds: float, meanwhile: Optional[Callable[[], None]]) -> Iterator[bytes]:
         deadline = time.monotonic() + seconds
@@ -231,6 +240,18 @@ class Engine:
             connection.close()
             raise
         return Answer(connection)
+
+    def attach(self, path: str, body: Any) -> Tuple[socket.socket, bytes]:
+        """POST a request whose connection becomes a stream in both directions. Returns it, with its first bytes."""
+        data = json.dumps(body).encode("ascii")
+        headers = {**_JSON, "Connection": "Upgrade", "Upgrade": "tcp"}
+        answer = self.open("POST", path, [data], len(data), headers)
+        try:
+            first = answer.read_head(SECONDS)
+        except BaseException:
+            answer.close()
+            raise
+        return answer.detach(), first
 
     def _connect(self, seconds: float) -> socket.socket:
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

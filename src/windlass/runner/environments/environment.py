@@ -10,13 +10,13 @@ from typing import Any, Dict, Mapping, NamedTuple, Optional
 from ..supervisor.launch import CannotStart, find_command
 from ..workdir.machine_folder import Machine, check_digest
 from ..workdir.run_folder import BUILD_LOG, RunFolder
-from . import builder
+from . import builder, pyenv
 from .build_context import BuildContext
 from .build_once import BuildHooks, BuildOnce, EnvironmentFailed, completed
 
 __all__ = [
     "BuildHooks", "EnvironmentBuild", "EnvironmentFailed", "ReadyEnvironment", "existing_environment",
-    "find_interpreter", "is_built", "is_prepared", "spec_of",
+    "find_interpreter", "interpreter_of", "is_built", "is_prepared", "ready_environment", "spec_of",
 ]  # fmt: skip
 
 
@@ -54,6 +54,15 @@ def find_interpreter(name: str, source: str) -> str:
     return path
 
 
+def interpreter_of(run: Mapping[str, Any], source: str) -> str:
+    """The interpreter of a run that needs no packages; a shim of pyenv is resolved."""
+    spec = spec_of(run)
+    variables = {**(spec.get("variables") or {}), **(run.get("env") or {})}
+    script = next(iter(run["command"][1:]), "")
+    folder = source if script.startswith("-") else os.path.join(source, os.path.dirname(script))
+    return pyenv.program_of(find_interpreter(spec["interpreter"], source), folder, variables)
+
+
 def existing_environment(python: str) -> ReadyEnvironment:
     """An interpreter of the machine, with the virtual or conda environment that it belongs to."""
     above = os.path.dirname(os.path.dirname(python))
@@ -80,6 +89,17 @@ def is_prepared(machine: Machine, run: Mapping[str, Any]) -> bool:
     return spec.get("interpreter") is not None or completed(_path_of(machine, spec)) is not None
 
 
+def ready_environment(machine: Machine, run: Mapping[str, Any], source: str) -> ReadyEnvironment:
+    """The environment of a run whose script was started: if it was built, that is done. CannotStart if it is gone."""
+    if not is_built(run):
+        return existing_environment(interpreter_of(run, source))
+    path = _path_of(machine, spec_of(run))
+    known = completed(path)
+    if known is None:
+        raise CannotStart(f"The environment of this run is not on this machine any more: {path}")
+    return _built_environment(path, known)
+
+
 class EnvironmentBuild:
     """The built environment that one run needs."""
 
@@ -103,9 +123,12 @@ class EnvironmentBuild:
         return {"python": built.version, "variables": built.variables, "replaced": built.replaced}
 
     def _ready(self, known: Mapping[str, Any]) -> ReadyEnvironment:
-        path = self._once.path
-        variables = known.get("variables") or {"VIRTUAL_ENV": path}
-        return ReadyEnvironment(f"{path}/bin/python", path, variables, known.get("replaced") or {})
+        return _built_environment(self._once.path, known)
+
+
+def _built_environment(path: str, known: Mapping[str, Any]) -> ReadyEnvironment:
+    variables = known.get("variables") or {"VIRTUAL_ENV": path}
+    return ReadyEnvironment(f"{path}/bin/python", path, variables, known.get("replaced") or {})
 
 
 def _path_of(machine: Machine, spec: Mapping[str, Any]) -> str:

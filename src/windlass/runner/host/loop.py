@@ -22,6 +22,7 @@ from ..workdir import source_tree_reuse
 from ..workdir.machine_folder import Machine
 from ..workdir.run_folder import RunFolder
 from . import requests
+from .channels import Channels
 from .file_watcher import FileWatcher, WatchedJob
 from .framing import BrokenFrame, Pipe
 
@@ -84,6 +85,7 @@ class Host:
         self.python = sys.version.split()[0]
         self.watch = FileWatcher(self._send_grown, safety_seconds)
         self.relay = relay
+        self.channels = Channels(pipe)
         # The end of stdin ends a host, not the signals of a terminal.
         self.wakeup = Wakeup((signal.SIGCHLD, signal.SIGUSR1, signal.SIGUSR2, signal.SIGINT, signal.SIGHUP))
         self._cleaner: Optional[int] = None  # a child that empties the trash
@@ -112,6 +114,7 @@ class Host:
             if self.pipe.source in ready:
                 self._answer_requests()
             self.relay.serve(ready)
+            self.channels.serve(ready)
             self._step()
 
     def _wait(self) -> List[int]:
@@ -124,6 +127,7 @@ class Host:
         for fd in self.watch.fds:
             poll.register(fd, select.POLLIN)
         self.relay.register(poll)
+        self.channels.register(poll)
         moment = min(self.watch.next_moment(), self.relay.next_moment(), self.next_moment())
         return [fd for fd, _ in poll.poll(max(0.0, moment - time.monotonic()) * 1000)]
 
@@ -230,6 +234,7 @@ class Host:
         self.wakeup.close()
         self.watch.close()
         self.relay.close()
+        self.channels.close()
         os.close(self.pipe.source)
         os.close(self.pipe.sink)
         os.setsid()

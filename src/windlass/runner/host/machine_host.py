@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import time
 from typing import Any, Dict, List, Optional
 
 from .. import failpoints
+from ..channels import process as channel_process
+from ..channels.process import Request
 from ..supervisor import prestage
 from ..supervisor.script_process import Exit, reap_children
 from ..supervisor.secrets_fd import SecretsFile
@@ -33,6 +36,7 @@ _CONTINUED_SECONDS = 1.0
 _UNRESPONSIVE_SECONDS = 30.0
 # How long a lock may be held by an unknown process: a supervisor of another host may not have written its pid yet.
 _FOREIGN_LOCK_SECONDS = 10.0
+_RUN_HAS_ENDED = "The run has ended, and with it what was opened there."
 
 
 def serve(root: str) -> int:
@@ -50,6 +54,7 @@ class MachineHost(loop.Host):
         self._recheck_at: Dict[str, float] = {}  # jobs whose supervisor may not respond, and when to check them
         self._foreign_locks: Dict[str, float] = {}  # jobs whose lock is held by an unknown process, and since when
         self._unresponsive: Dict[Process, float] = {}  # supervisors that do not respond, and since when
+        self._channels_at = 0.0  # when jobs with open channels are checked next, also if they are not watched
         self._stops: Dict[str, Dict[str, Any]] = {}  # stop requests that could not be written
         self._orphans = Orphans()
         self._groups = Groups.find()
@@ -59,10 +64,13 @@ class MachineHost(loop.Host):
         kernel.become_subreaper()
 
     def next_moment(self) -> float:
-        return min([float("inf"), *self._orphaned_jobs.values(), *self._recheck_at.values()])
+        channels = self._channels_at if self.channels.jobs else float("inf")
+        return min([channels, *self._orphaned_jobs.values(), *self._recheck_at.values()])
 
     def due_jobs(self, now: float) -> List[str]:
-        found = []
+        found = self.channels.jobs if now >= self._channels_at else []
+        if found:
+            self._channels_at = now + _SAFETY_SECONDS
         for due in (self._orphaned_jobs, self._recheck_at):
             for job in [job for job, moment in due.items() if moment <= now]:
                 del due[job]
@@ -80,6 +88,7 @@ class MachineHost(loop.Host):
             status = None if is_startable else self.ensure_supervised(folder)
         if status is not None:
             self._end_orphans(folder)
+            self.channels.end_job(folder.job, _RUN_HAS_ENDED)
         watched = self.watch.jobs.get(folder.job)
         if watched is None:
             return
@@ -270,7 +279,7 @@ class MachineHost(loop.Host):
             process_tree.kill_below(process)
 
     def _find_orphans(self) -> None:
-        known = {*self._supervisors, *(() if self._cleaner is None else (self._cleaner,))}
+        known = {*self._supervisors, *self.channels.pids, *(() if self._cleaner is None else (self._cleaner,))}
         self._orphans.update(known, self._marks_of)
 
     def _marks_of(self, job: str) -> JobMarks:
@@ -307,6 +316,23 @@ class MachineHost(loop.Host):
             secrets_file.close()
         self._supervisors[pid] = folder.job
 
+    def open_channel(self, number: int, folder: Optional[RunFolder], request: Request) -> None:
+        """Open a channel to a job's surroundings; without a folder, to those of the account."""
+        group = self.group(folder) if folder is not None else None
+
+        def fork(connection: socket.socket, mark: str) -> int:
+            pid = os.fork()
+            if pid == 0:
+                code = 1
+                try:
+                    self.drop_descriptors()
+                    code = channel_process.serve(self.machine, folder, request, mark, connection, group)
+                finally:
+                    os._exit(code)
+            return pid
+
+        self.channels.open(number, folder.job if folder is not None else "", fork)
+
     def drop_descriptors(self, job: str = "") -> None:
         for other in [other for other in self._pending_secrets if other != job]:
             self._pending_secrets[other].close()
@@ -314,6 +340,7 @@ class MachineHost(loop.Host):
 
     def discard(self, folder: RunFolder) -> None:
         self._end_orphans(folder)
+        self.channels.end_job(folder.job, _RUN_HAS_ENDED)
         group = self.group(folder)
         if group is not None:
             group.kill()
@@ -344,7 +371,9 @@ class MachineHost(loop.Host):
                 orphaned.append(self._supervisors.pop(pid))
                 if ended != Exit(0):
                     self._orphans.add_job(orphaned[-1])
-            elif not self.reap_cleaner(pid) and process is not None:
+            elif self.channels.reap(pid, has_failed=ended != Exit(0)) or self.reap_cleaner(pid):
+                continue
+            elif process is not None:
                 self._unclaimed_exits[process] = ended
         self._find_orphans()
         for job in {*orphaned, *self._restarts}:

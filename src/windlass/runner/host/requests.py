@@ -5,8 +5,10 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 
+from ..channels import process as channel_process
 from ..containers import images
 from ..environments import cache, toolchain
 from ..environments.environment import is_built, is_prepared
@@ -15,6 +17,7 @@ from ..supervisor.secrets_fd import take_values
 from ..system import inventory
 from ..workdir import emptied_folders, run_files
 from ..workdir.run_folder import Refused, RunFolder, is_path, taken, write_json
+from . import channels
 
 if TYPE_CHECKING:
     from .loop import Host
@@ -31,6 +34,7 @@ _MAX_PUSHED_FILES = 100  # files
 _FULL_DISK_BYTES = 1 << 20  # bytes
 _FRAMEWORKS = ("mpi", "pytorch", "tensorflow")
 _MOST_PROCESSES = 1000
+_TERM = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}\Z")
 CODES = {errno.ENOSPC: "full", errno.EDQUOT: "full", errno.EACCES: "denied", errno.EPERM: "denied"}
 _END_FIELDS = ("reason", "exit_code", "signal", "core_dumped", "message", "files", "usage", "started_at", "ended_at")
 
@@ -419,6 +423,54 @@ def relay(host: "Host", request: Request, body: bytes) -> Answer:
     return {}
 
 
+# ---- channels ----
+
+
+def open_channel(host: "MachineHost", request: Request, body: bytes) -> Answer:
+    """Open a shell, a command or a TCP connection: where a job runs, or on the machine itself."""
+    number, job = whole_number(request["channel"]), request.get("job")
+    asked = _channel_request(request)
+    if job is None:
+        host.open_channel(number, None, asked)
+        return {}
+    folder = find(host, job, request["nonce"])
+    if folder is None or not folder.exists:
+        raise Refused("not_running", "The run is not known there any more.")
+    if folder.status(host.boot_id) is not None:
+        raise Refused("not_running", "The run has ended.")
+    if "exec" not in folder.last_events():
+        raise Refused("not_running", "The script of the run was not started yet.")
+    host.open_channel(number, folder, asked)
+    return {}
+
+
+def _channel_request(request: Request) -> channel_process.Request:
+    command, port, size, term = (request.get(name) for name in ("command", "port", "size", "term"))
+    if not isinstance(command or [], list) or not all(is_text(word) for word in command or ()):
+        raise Refused("invalid", "`command` is a list of words without NUL bytes.")
+    if port is not None and not 0 < whole_number(port) < 1 << 16:
+        raise Refused("invalid", "`port` is from 1 to 65535.")
+    if term is not None and not (is_text(term) and _TERM.match(term)):
+        raise Refused("invalid", "`term` is the name of a terminal's type.")
+    terminal = channels.check_size(size)
+    return channel_process.Request(
+        list(command or ()),
+        port or 0,
+        (terminal[0], terminal[1]) if terminal else None,
+        term or "",
+        None if request.get("rank") is None else whole_number(request["rank"]),
+    )
+
+
+def channel(host: "Host", request: Request, body: bytes) -> Answer:
+    """Pass a frame of the server to a channel: input, more window (`credit`), the terminal's size, or its end."""
+    head: Answer = {"credit": whole_number(request.get("credit", 0))}
+    head.update((name, True) for name in ("end_input", "close") if request.get(name) is True)
+    size = channels.check_size(request.get("size"))
+    host.channels.receive(whole_number(request["channel"]), {**head, **({"size": size} if size else {})}, body)
+    return {}
+
+
 def number(value: object) -> float:
     if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value < 1e18:
         raise Refused("invalid", f"Not a number from 0: {ascii(value)[:40]}")
@@ -439,4 +491,5 @@ SHARED_ACTIONS: Dict[str, Callable[..., Any]] = {
 }  # fmt: skip
 ACTIONS: Dict[str, Callable[..., Any]] = {
     **SHARED_ACTIONS, "start": start, "observe": observe, "stop": stop, "clean": clean,
+    "open_channel": open_channel, "channel": channel,
 }  # fmt: skip

@@ -158,15 +158,20 @@ def _child_main(cwd: str, log: str, set_up: Callable[[], None], command_fd: int,
 
 def detach(log: str) -> None:
     """Start a new session with no input, output to a file, and default signal handlers."""
-    signal.set_wakeup_fd(-1)
     os.setsid()
-    for number in _IGNORED:
-        signal.signal(number, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    reset_signals()
     nothing = os.open(os.devnull, os.O_RDONLY)
     output = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o644)
     for fd, standard in ((nothing, 0), (output, 1), (output, 2)):
         os.dup2(fd, standard)
+
+
+def reset_signals() -> None:
+    """Restore the default handlers, also of signals that exec would pass on as ignored."""
+    signal.set_wakeup_fd(-1)
+    for number in _IGNORED:
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
 def explain(program: str, error: OSError) -> str:

@@ -18,7 +18,6 @@ from .. import failpoints
 from ..containers.container import Container
 from ..containers.create_request import ENTRY_DIR
 from ..distributed import command as distributed
-from ..environments import pyenv
 from ..environments.build_progress import Stage
 from ..environments.environment import (
     BuildHooks,
@@ -26,9 +25,8 @@ from ..environments.environment import (
     EnvironmentFailed,
     ReadyEnvironment,
     existing_environment,
-    find_interpreter,
+    interpreter_of,
     is_built,
-    spec_of,
 )
 from ..system import kernel, limits, process_tree
 from ..system.cgroup import Group
@@ -243,7 +241,7 @@ class Supervisor:
         if self.container is not None:
             return ReadyEnvironment("", replaced=self.container.prepare_image(hooks).replaced)
         if not is_built(self.run):
-            return existing_environment(self._interpreter())
+            return existing_environment(interpreter_of(self.run, self.folder.at("source")))
         building = EnvironmentBuild(self.machine, self.run, self.folder, hooks)
         ready = building.ready()
         if ready is not None:
@@ -253,14 +251,6 @@ class Supervisor:
             return building.wait()
         except OSError as e:
             raise EnvironmentFailed(f"The environment could not be built: {e}") from e
-
-    def _interpreter(self) -> str:
-        """The installed interpreter; a shim of pyenv is resolved."""
-        spec, source = spec_of(self.run), self.folder.at("source")
-        variables = {**(spec.get("variables") or {}), **(self.run.get("env") or {})}
-        script = next(iter(self.run["command"][1:]), "")
-        folder = source if script.startswith("-") else os.path.join(source, os.path.dirname(script))
-        return pyenv.program_of(find_interpreter(spec["interpreter"], source), folder, variables)
 
     def _record_replaced(self, replaced: Mapping[str, str]) -> None:
         """Record packages that were replaced in the environment as properties of the run."""

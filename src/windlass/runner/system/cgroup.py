@@ -24,6 +24,7 @@ _PREFIX = "windlass-"
 _PROCS = "cgroup.procs"
 _TASKS = "tasks"  # on v1: the threads
 _SUBTREE = "cgroup.subtree_control"
+_CHANNELS = "channels"  # the part of a group for commands that members open (runner/channels)
 _LAUNCHER = "launcher"  # the part of a group for the process that starts those of the nodes
 _V2 = "cgroup2"
 _V1 = ("freezer", "pids")  # the freezer first: frozen processes cannot fork while they are killed
@@ -100,6 +101,16 @@ class Group:
             is_v1 = os.path.exists(f"{path}/{_TASKS}")
             _write(f"{path}/{_TASKS if is_v1 else _PROCS}", "0")
 
+    def enter_for_channel(self) -> None:
+        """Move this process, a command that a member has opened, into a part of the group: so it has the limits of the
+        run, and is none of its processes.
+        """
+        for folder in dict.fromkeys((self.path, *self.controllers.values())):
+            if os.path.isdir(folder):
+                with contextlib.suppress(OSError):
+                    _make(f"{folder}/{_CHANNELS}")
+                    _write(f"{folder}/{_CHANNELS}/{_PROCS}", "0")
+
     def join(self, pid: int) -> None:
         """Make sure that a process is in the folders of the controllers: wait shortly, since it may be entering them by
         itself, then move it, once.
@@ -157,8 +168,9 @@ class Group:
                             _write(f"{path}/{_PROCS}", str(pid))
 
     def pids(self) -> List[int]:
-        """The processes in the group and its parts."""
-        return [pid for path in (self.path, *parts_of(self.path)) for pid in _pids_in(path)]
+        """The processes in the group and its parts, without those of channels."""
+        parts = [path for path in parts_of(self.path) if os.path.basename(path) != _CHANNELS]
+        return [pid for path in (self.path, *parts) for pid in _pids_in(path)]
 
     def kill(self) -> None:
         """Kill all processes in the group, also if they fork fast. Not by cgroup.kill: some kernels (6.14 and newer)
@@ -179,7 +191,10 @@ class Group:
             self._freeze(False)
 
     def remove(self) -> bool:
-        """Remove the group. True if it is gone: ended processes leave it after a moment."""
+        """Remove the group, and end the channels in it. True if it is gone: ended processes leave it after a moment."""
+        for pid in _pids_in(f"{self.path}/{_CHANNELS}"):
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
         deadline = time.monotonic() + _REMOVE_SECONDS
         return all([_remove(path, deadline) for path in dict.fromkeys((self.path, *self.controllers.values()))])
 

@@ -8,10 +8,12 @@ from pydantic import Field
 from starlette.responses import Response
 from typing_extensions import TypedDict
 
+from windlass.core.entities import Experiment
 from windlass.server.api.views import ExperimentView, experiment_view
 from windlass.server.http.parameters import Body, ExperimentName, TagKey, TagValue, WorkspaceName
 from windlass.server.http.request import ApiRequest, json_response
 from windlass.server.http.routing import route
+from windlass.store import RunCounts
 
 TAG = "experiments"
 
@@ -33,20 +35,22 @@ class Experiments(TypedDict):
 
 @route("GET", EXPERIMENTS, "runs.read", answers=Experiments)
 def find(request: ApiRequest, workspace: WorkspaceName) -> Response:
-    return json_response(
-        {"experiments": [experiment_view(e) for e in request.context.store.experiments.list(workspace)]}
-    )
+    """The experiments, with counts of their runs."""
+    store = request.context.store
+    counts = store.runs.count_by_experiment(workspace)
+    found = store.experiments.list(workspace)
+    return json_response({"experiments": [experiment_view(e, counts.get(e.name, RunCounts())) for e in found]})
 
 
 @route("POST", EXPERIMENTS, "runs.submit", answers=ExperimentView, errors=(413,), body_type="json")
 def ensure(request: ApiRequest, workspace: WorkspaceName, body: NewExperiment) -> Response:
     """The experiment of that name; created if there is none."""
-    return json_response(experiment_view(request.context.store.experiments.ensure(workspace, body.name)))
+    return _response(request, request.context.store.experiments.ensure(workspace, body.name))
 
 
 @route("GET", f"{EXPERIMENTS}/{{name}}", "runs.read", answers=ExperimentView, errors=(404,))
 def show(request: ApiRequest, workspace: WorkspaceName, name: ExperimentName) -> Response:
-    return json_response(experiment_view(request.context.store.experiments.get(workspace, name)))
+    return _response(request, request.context.store.experiments.get(workspace, name))
 
 
 @route(
@@ -54,8 +58,7 @@ def show(request: ApiRequest, workspace: WorkspaceName, name: ExperimentName) ->
 )
 def change(request: ApiRequest, workspace: WorkspaceName, name: ExperimentName, body: ExperimentChange) -> Response:
     """Replace the tags, archive or restore."""
-    store = request.context.store
-    return json_response(experiment_view(store.experiments.update(workspace, name, body.tags, body.archived)))
+    return _response(request, request.context.store.experiments.update(workspace, name, body.tags, body.archived))
 
 
 @route("DELETE", f"{EXPERIMENTS}/{{name}}", "experiments.write", status=204, errors=(404, 409))
@@ -63,3 +66,8 @@ def delete(request: ApiRequest, workspace: WorkspaceName, name: ExperimentName) 
     """Only an experiment without runs can be deleted."""
     request.context.store.experiments.delete(workspace, name)
     return Response(status_code=204)
+
+
+def _response(request: ApiRequest, experiment: Experiment) -> Response:
+    counts = request.context.store.runs.count_of_experiment(request.workspace, experiment.name)
+    return json_response(experiment_view(experiment, counts))

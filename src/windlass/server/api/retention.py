@@ -48,6 +48,8 @@ def collect(request: ApiRequest, body: Collect) -> Response:
     freed = sum(item.bytes for item in items)
     if body.apply:
         freed = context.store.retention.apply([item for item in items if item.kind not in KINDS])
+        for workspace in context.store.workspaces.list():
+            context.event_bus.publish_change(workspace.name, None)
         freed += machine_gc.apply([item for item in items if item.kind in KINDS], tuned)
     views = [{"kind": item.kind, "id": item.id, "bytes": item.bytes, "why": item.why} for item in items]
     silent = sorted(machine_gc.unanswered)

@@ -10,13 +10,15 @@ from typing import Annotated, Any, NotRequired, cast
 from pydantic import Field, ValidationError
 from typing_extensions import TypedDict
 
+from windlass.core import vm_sizes
 from windlass.core.codec import format_time, to_wire
 from windlass.core.entities import Artifact, Event, Experiment, NodeShare, Run, RunSpec, Snapshot, Target, Workspace
 from windlass.core.errors import WindlassError
 from windlass.core.states import Intent, Reason, RunState
 from windlass.drivers.base import Attachable, Managed
+from windlass.server.execution.overdue import Overdue
 from windlass.server.execution.target_probe import outline
-from windlass.store import Attempt
+from windlass.store import Attempt, RunCounts
 
 log = logging.getLogger(__name__)
 Time = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
@@ -70,7 +72,21 @@ class RunView(TypedDict):
     tags: dict[str, str | None]
     properties: dict[str, str]
     url: str
-    metrics: NotRequired[dict[str, Any]]
+    archived_at: Time | None
+    metrics: NotRequired[dict[str, Any]]  # if names were asked for
+    script: NotRequired[str]  # if arguments were asked for; "" for a command, which is in the arguments
+    arguments: NotRequired[list[str]]
+
+
+class OverdueView(TypedDict):
+    """A run that should have changed its state by `since`."""
+
+    id: str
+    experiment: str
+    name: str
+    state: RunState
+    since: Time
+    message: str
 
 
 class AttemptView(TypedDict):
@@ -150,6 +166,10 @@ class ExperimentView(TypedDict):
     created_at: Time
     archived_at: Time | None
     tags: dict[str, str]
+    runs: int  # without archived ones, as all counts
+    active_runs: int
+    failed_runs: int
+    last_run_at: Time | None
 
 
 class TargetView(TypedDict):
@@ -171,6 +191,7 @@ class TargetView(TypedDict):
     provisioning_message: str
     active_runs: int
     queued_runs: int
+    price_per_hour: float | None  # of a node, in US dollars, approximate; null if it is not known
     nodes: NotRequired[dict[str, int]]  # of targets with nodes of ours: how many are in which state
 
 
@@ -206,6 +227,19 @@ def run_view(run: Run, base_url: str) -> RunView:
         "tags": run.tags,
         "properties": run.properties,
         "url": f"{base_url}/workspaces/{run.workspace}/runs/{run.id}",
+        "archived_at": _time(run.archived_at),
+    }
+
+
+def overdue_view(overdue: Overdue) -> OverdueView:
+    run = overdue.unfinished.run
+    return {
+        "id": run.id,
+        "experiment": run.experiment,
+        "name": run.name,
+        "state": run.state,
+        "since": format_time(overdue.since),
+        "message": overdue.message,
     }
 
 
@@ -247,9 +281,8 @@ def workspace_view(workspace: Workspace) -> WorkspaceView:
     return wire
 
 
-def experiment_view(experiment: Experiment) -> ExperimentView:
-    wire: ExperimentView = to_wire(experiment)
-    return wire
+def experiment_view(experiment: Experiment, counts: RunCounts) -> ExperimentView:
+    return cast(ExperimentView, {**to_wire(experiment), **to_wire(counts)})
 
 
 def target_view(
@@ -259,7 +292,13 @@ def target_view(
     wire: dict[str, Any] = to_wire(target)
     del wire["config_before"]
     location, pin_shown_as = _shown(target)
-    shown = {"location": location, "pin_shown_as": pin_shown_as, "active_runs": active, "queued_runs": queued}
+    shown = {
+        "location": location,
+        "pin_shown_as": pin_shown_as,
+        "active_runs": active,
+        "queued_runs": queued,
+        "price_per_hour": vm_sizes.node_price(target.config),
+    }
     counted = {"nodes": dict(nodes[target.name])} if nodes and target.name in nodes else {}
     return cast(TargetView, {**wire, **shown, **counted})
 

@@ -48,10 +48,10 @@ class Autoscaler:
         capacity_of: Capacities,
         admit: Callable[[str, str], None],
         on_evicted: Callable[[str], None],
-        on_message: Callable[[str], None],
+        on_message: Callable[[str, str], None],
     ) -> None:
         """`admit(workspace, target)` is called when nodes are ready for runs, `on_evicted(run)` for each run that loses
-        its node, `on_message(run)` for each run that waits for something else than before.
+        its node, `on_message(workspace, run)` for each run that waits for something else than before.
         """
         self._store = store
         self._driver = driver
@@ -242,7 +242,7 @@ class Autoscaler:
             for place, run in enumerate(waiting)
         }
         for run_id in self._store.nodes.update_messages(messages):
-            self._on_message(run_id)
+            self._on_message(key[0], run_id)
 
     def _is_due(self, key: Key, node: str) -> bool:
         return self._retry_at.get((*key, node), 0.0) <= time.monotonic()

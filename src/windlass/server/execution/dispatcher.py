@@ -52,7 +52,7 @@ class Dispatcher:
         self.capacity_of = Capacities(this_computer(settings))
         self.drivers = DriverCache(store, jobs, self.on_event, self._set_health)
         self.prefetcher = Prefetcher(store, jobs, self.drivers)
-        self.cleanup = FolderCleanup(store, self.drivers.driver_of, settings.keep_run_folders_days)
+        self.cleanup = FolderCleanup(store, self.drivers.driver, settings.keep_run_folders_days)
         self._connections = jobs.connections
         self._event_bus = event_bus
         self._is_shared = store.is_shared

@@ -56,4 +56,4 @@ def shown(row: NodeRow) -> Node:
     """A node as people see it: one that is ready is idle, or has runs."""
     state = {"ready": NodeState.RUNNING if row.is_busy else NodeState.IDLE}.get(row.state) or NodeState(row.state)
     size = {"cores": row.size.millicores / 1000, "memory_mb": row.size.memory_mb, "gpus": row.size.gpus}
-    return Node(row.id, state, size, row.runs, row.message)
+    return Node(row.id, state, size, row.runs, row.message, row.created_at, row.idle_since)

@@ -68,6 +68,7 @@ class AttemptFiles:
     redactor: Redactor | None = None  # for its logs
     keeps_outputs: bool = True  # False: files in the source tree are not collected
     budget: RunBudget = field(default_factory=RunBudget)
+    workspace: str = "default"  # of the run
 
     def writer(self, path: str) -> str:
         """The name of a file of metrics or calls among all that the run has written: attempts repeat the names."""
@@ -393,7 +394,7 @@ class RunIngest:
                 end = self._take_some_lines(source, path, offset, size, take)
                 if end <= offset:
                     return False
-                self._event_bus.publish(source.run)
+                self._event_bus.publish_change(source.workspace, source.run)
                 source.budget.line_bytes += end - offset
                 offset = end
         except StorageFull:

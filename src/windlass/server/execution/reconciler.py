@@ -65,7 +65,7 @@ class Reconciler:
             dispatcher.capacity_of,
             self.admit,
             dispatcher.on_row_changed,
-            event_bus.publish,
+            event_bus.publish_change,
         )
         self._provisioner = Provisioner(store, jobs.driver, dispatcher.run_maintenance, self._on_provisioned)
         self._stopping = threading.Event()
@@ -99,6 +99,10 @@ class Reconciler:
         """The run's row was changed, such as by a cancel."""
         self._dispatcher.on_row_changed(run_id)
 
+    def on_deleted(self) -> None:
+        """Runs were deleted: what they left on machines is removed soon."""
+        self._dispatcher.cleanup.on_deleted()
+
     def admit(self, workspace: str, target: str) -> None:
         """Start queued runs of a target, as far as it has free slots."""
         row = self._store.targets.get(workspace, target)
@@ -106,7 +110,7 @@ class Reconciler:
             return  # the server that admits a run must start it
         capacity_of = self._dispatcher.capacity_of
         for leased in self._store.runs.admit(workspace, target, self.owner, capacity_of, self._lease_seconds):
-            self._event_bus.publish(leased.run.id)
+            self._event_bus.publish_change(leased.run.workspace, leased.run.id)
             self._dispatcher.dispatch(leased)
 
     def on_queued(self, workspace: str, target: str) -> None:
@@ -249,13 +253,13 @@ class Reconciler:
         for leased in self._store.runs.waiting(workspace, target, REFUSED_AT_ONCE):
             with suppress(Conflict):  # it was canceled meanwhile
                 self._store.runs.advance(leased.run.id, expect=leased.run.state, step=step, fence=None)
-                self._event_bus.publish(leased.run.id)
+                self._event_bus.publish_change(leased.run.workspace, leased.run.id)
 
     def _watch_interactive(self) -> None:
         for run in self._store.runs.silent_interactive(datetime.now(UTC) - SILENT_INTERACTIVE):
             step = Step(RunState.NOT_RESPONDING, Reason.NO_CONTACT, "its script has not been heard of for 2 minutes")
             try:
                 self._store.runs.advance(run.id, expect=run.state, step=step, fence=None)
-                self._event_bus.publish(run.id)
+                self._event_bus.publish_change(run.workspace, run.id)
             except Conflict:
                 continue  # its heartbeat came meanwhile

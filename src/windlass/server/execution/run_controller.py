@@ -142,7 +142,15 @@ class RunController:
         redactor = self._jobs.run_secrets.redactor(run)
         driver = self._driver(tracked)
         return AttemptFiles(
-            driver, handle, run.id, run.attempt, watch, redactor, spec.output_collection, tracked.budget
+            driver,
+            handle,
+            run.id,
+            run.attempt,
+            watch,
+            redactor,
+            spec.output_collection,
+            tracked.budget,
+            run.workspace,
         )
 
     # start
@@ -349,7 +357,7 @@ class RunController:
         """Another run was admitted: it is started by a pass of its own."""
         self._tracked.track(leased, may_be_on_target=False)
         self._scheduler.wake(leased.run.id)
-        self._event_bus.publish(leased.run.id)
+        self._event_bus.publish_change(leased.run.workspace, leased.run.id)
 
     def _advance(self, tracked: TrackedRun, step: Step) -> None:
         run = tracked.run
@@ -360,7 +368,7 @@ class RunController:
         )
         tracked.is_handle_saved = tracked.handle is not None
         log.info("run=%s state=%s reason=%s", run.id, step.state.value, step.reason.value)
-        self._event_bus.publish(run.id)
+        self._event_bus.publish_change(run.workspace, run.id)
         if step.state is RunState.RUNNING:
             prefetch = partial(self._prefetcher.prefetch, run.workspace, run.target)
             self._scheduler.run_in_background(tracked.target, prefetch)
@@ -375,7 +383,7 @@ class RunController:
         is_progress = is_same_work or step.state is RunState.STARTING
         write = self._store.runs.update_progress if is_progress else self._store.runs.update_message
         tracked.run = write(tracked.run.id, step=step, fence=tracked.fence)
-        self._event_bus.publish(tracked.run.id)
+        self._event_bus.publish_change(tracked.run.workspace, tracked.run.id)
 
     def _finish_in_background(self, tracked: TrackedRun, step: Step, seen: Observation | None) -> None:
         """Collect large outputs in background threads, so that they do not delay the start of runs."""
@@ -417,7 +425,7 @@ class RunController:
         admitted = self._end(tracked, step, ended)
         log.info("run=%s attempt=%d state=%s reason=%s", run.id, run.attempt, step.state.value, step.reason.value)
         self._tracked.remove(tracked)
-        self._event_bus.publish(run.id)
+        self._event_bus.publish_change(run.workspace, run.id)
         for leased in admitted:
             self._dispatch(leased)
         self._jobs.run_secrets.forget(run)

@@ -77,7 +77,7 @@ def valid_config(kind: str, config: Mapping[str, Any]) -> dict[str, Any]:
         # As JSON, strictly: `true` is no port.
         model = drivers.load(kind).config_model.model_validate_json(json.dumps(config), strict=True)
     except ValidationError as e:
-        raise InvalidRequest(f"config.{sentence(e)}") from None
+        raise _invalid("config", e) from None
     return model.model_dump(mode="json")
 
 
@@ -86,7 +86,17 @@ def valid_credentials(kind: type[Driver[Any]], given: Mapping[str, SecretStr]) -
     try:
         return model.model_validate(dict(given), strict=True)
     except ValidationError as e:
-        raise InvalidRequest(f"credentials.{sentence(e)}") from None
+        raise _invalid("credentials", e) from None
+
+
+def _invalid(part: str, error: ValidationError) -> InvalidRequest:
+    """The error for invalid settings or credentials. `details["invalid"]` has the message of each field, for forms."""
+    problems = error.errors(include_url=False, include_context=False, include_input=False)
+    invalid = {
+        ".".join([part, *(str(step)[:60] for step in each["loc"])]): str(each["msg"]).removeprefix("Value error, ")
+        for each in problems
+    }
+    return InvalidRequest(f"{part}.{sentence(error)}", details={"invalid": invalid})
 
 
 def outline(target: Target) -> Driver[Any]:

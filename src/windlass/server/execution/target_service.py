@@ -13,13 +13,24 @@ from typing import Any
 from pydantic import SecretStr
 
 from windlass import drivers
-from windlass.core.entities import RunSpec, Snapshot, SnapshotFile, Target
-from windlass.core.errors import NotFound, SpecNotSupported, WindlassError
-from windlass.drivers.base import Driver, EnvironmentCache, HasNodes, Health, Node, Plan
+from windlass.core.entities import Run, RunSpec, Snapshot, SnapshotFile, Target
+from windlass.core.errors import Conflict, NotFound, SpecNotSupported, WindlassError
+from windlass.drivers.base import (
+    ChannelRequest,
+    Driver,
+    EnvironmentCache,
+    Handle,
+    HasNodes,
+    Health,
+    Interactive,
+    Node,
+    Plan,
+)
 from windlass.server.execution.dispatcher import Dispatcher
 from windlass.server.execution.job_builder import JobBuilder, StoredBundle
 from windlass.server.execution.machine_gc import OWN
 from windlass.server.execution.target_probe import GivenSecrets
+from windlass.server.streaming.channels import OpenChannel
 from windlass.store import NewRun, Store
 
 log = logging.getLogger(__name__)
@@ -138,6 +149,29 @@ class TargetService:
             pull = partial(self._dispatcher.pull, tracked)
             self._dispatcher.run_with_timeout(ANSWER_SECONDS, tracked.target, pull)
 
+    def open_channel(
+        self, workspace: str, target: str, run: Run | None, request: ChannelRequest, channel: OpenChannel
+    ) -> None:
+        """Open a channel where a run is; without a run, on the machine of a target."""
+        driver = self._drivers.driver(workspace, target)
+        if not isinstance(driver, Interactive):
+            raise SpecNotSupported(
+                f"Nothing can be opened on {target}: targets of kind {driver.kind} have no shells here.",
+                "`windlass logs RUN` and `windlass download RUN` show what a run does there.",
+            )
+        handle = None
+        if run is not None:
+            tracked = self._dispatcher.tracked.get(run.id)
+            handle = tracked.handle if tracked is not None else None
+            if handle is None:
+                raise Conflict(f"Run {run.id} is not with this server now: it is being started, or ends.", "Try again.")
+        opening = partial(_attach_channel, driver, handle, request, channel)
+        self._dispatcher.run_with_timeout(ANSWER_SECONDS, (workspace, target), opening)
+
     def read_now(self, run_id: str) -> None:
         """A stream has begun to follow a run: have its logs read now. Returns at once."""
         self._dispatcher.wake(run_id)
+
+
+def _attach_channel(driver: Interactive, handle: Handle | None, request: ChannelRequest, channel: OpenChannel) -> None:
+    channel.attach(driver.open_channel(handle, request, channel))

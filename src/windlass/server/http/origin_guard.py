@@ -2,10 +2,14 @@
 
 A page in a browser can reach a server on loopback, under a name of its own (DNS rebinding) or across origins. It cannot
 choose the Host, Origin and Sec-Fetch-Site that the browser sends with it.
+
+Loopback's own names are accepted with any port: no other site can have them, and the end of an SSH tunnel has a port of
+its own. A page on another port of them is foreign all the same: its Origin is not the Host of its request.
 """
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from urllib.parse import unquote_to_bytes, urlsplit
 
@@ -15,8 +19,12 @@ from windlass.core.errors import Denied, InvalidRequest
 from windlass.server.http.errors import WrongMedia, error_response
 from windlass.server.settings import Settings
 
-_ONCE = (b"authorization", b"content-length", b"content-type", b"host", b"idempotency-key", b"origin", b"range")
+_ONCE = (
+    b"authorization", b"content-length", b"content-type", b"host", b"idempotency-key", b"origin", b"range",
+    b"x-windlass-session",
+)  # fmt: skip
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+_TUNNELED = re.compile(r"(127\.0\.0\.1|localhost|\[::1\]):[0-9]{1,5}\Z")
 _HEADERS = (
     (b"x-content-type-options", b"nosniff"),
     (b"cache-control", b"no-store"),
@@ -50,6 +58,8 @@ class OriginGuard:
         port = scope["server"][1] if scope.get("server") else None
         hosts = self._hosts(port)
         host = headers.get(b"host", b"").decode("latin-1").lower()
+        if _TUNNELED.match(host):
+            hosts = hosts | {host}
         if host not in hosts:
             raise Denied(
                 f"This server is not called {host[:100]!r}.",

@@ -42,6 +42,9 @@ ExperimentName = Annotated[str, AfterValidator(names.experiment_name), _shape(r"
 TargetName = Annotated[str, AfterValidator(names.target_name), _shape(r"^[a-zA-Z][a-zA-Z0-9\-]+$", 32)]
 SecretName = Annotated[str, AfterValidator(names.secret_name), _shape(r"^[a-zA-Z0-9_][a-zA-Z0-9_\-]*$", 127)]
 ConnectionName = Annotated[str, AfterValidator(names.connection_name), _shape(r"^[a-zA-Z0-9][a-zA-Z0-9_.\-]*$", 64)]
+RunConfigurationName = Annotated[
+    str, AfterValidator(names.run_configuration_name), _shape(r"^[a-zA-Z0-9][a-zA-Z0-9_.\-]*$", 64)
+]
 MemberName = Annotated[str, AfterValidator(names.member_name), _shape(r"^[a-zA-Z0-9_][a-zA-Z0-9_.@+\-]*$", 64)]
 EnvironmentName = Annotated[str, AfterValidator(names.environment_name), _shape(r"^[a-zA-Z0-9][a-zA-Z0-9_.\-]*$", 255)]
 ModelName = Annotated[str, AfterValidator(names.model_name), _shape(r"^[a-zA-Z0-9][a-zA-Z0-9_.\-]*$", 255)]

@@ -23,6 +23,7 @@ from windlass.store.files.disk_reserve import DiskReserve
 if TYPE_CHECKING:
     from windlass.server.context import Context
     from windlass.server.security.authentication import Authenticator
+    from windlass.server.security.sessions import BrowserSession
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -41,6 +42,7 @@ class ApiRequest(Request):
         self.permission = permission
         self._kept_free = kept_free
         self.principal: Principal = ANONYMOUS
+        self.browser_session: BrowserSession | None = None  # if it came with a cookie
         self.raw = b""
         self.value: Any = None
 
@@ -64,7 +66,7 @@ class ApiRequest(Request):
             self._pull(run_id)
         run = context.store.runs.get(self.workspace, run_id)
         check_own(context.store, principal, run, is_reading)
-        if self.permission in ("runs.write", "runs.cancel"):
+        if self.permission in ("runs.write", "runs.cancel", "runs.exec"):
             principal.check_acts_on(run)
         return run
 

@@ -1,4 +1,4 @@
-"""Principals and their permissions; the cache of tokens."""
+"""Principals and their permissions; the cache of tokens, and the counts of wrong secrets by address."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import logging
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Generic, Protocol, TypeVar
 
 from windlass.core import names
 from windlass.core.entities import Run
@@ -27,9 +28,9 @@ _READER = frozenset({
 })  # fmt: skip
 _CONTRIBUTOR = _READER | {
     "experiments.write", "runs.submit", "runs.write", "runs.cancel", "targets.use", "secrets.use", "environments.write",
-    "models.write",
+    "models.write", "runs.exec",
 }  # fmt: skip
-_OWNER = _CONTRIBUTOR | {"targets.write", "secrets.write", "audit.read", "tokens.read", "tokens.write"}
+_OWNER = _CONTRIBUTOR | {"targets.exec", "targets.write", "secrets.write", "audit.read", "tokens.read", "tokens.write"}
 _SERVER = frozenset({
     "server.read", "server.stop", "server.gc", "settings.read", "settings.write", "workspaces.create", "secrets.rotate",
     "quotas.write",
@@ -51,6 +52,7 @@ WRONG_PER_SECOND = 100
 _CACHE_SIZE = 4096
 _LONGEST_TOKEN = 600
 _ASK = "Ask an owner of the workspace for a new one."
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,8 @@ class Principal:
     run: str | None = None
     # Whether it may write to and cancel runs that other members submitted.
     acts_for_others: bool = False
+    role: str = ""
+    expires_at: datetime | None = None
 
     def may(self, permission: str) -> bool:
         return permission in self.permissions
@@ -102,21 +106,98 @@ def _above(store: Store, run: Run) -> Iterator[str]:
         run = store.runs.get(run.workspace, run.parent)
 
 
+class Expiring(Protocol):
+    @property
+    def expires_at(self) -> datetime | None: ...
+
+
+E = TypeVar("E", bound=Expiring)
+
+
+class LookupCache(Generic[E]):
+    """Results of recent lookups, by the digest of the secret. They are trusted for a moment, and not beyond their
+    expiry.
+    """
+
+    def __init__(self) -> None:
+        self.revocations = 0
+        self._known: OrderedDict[bytes, tuple[E, float]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, secret: str) -> E | None:
+        found = self._known.get(_digest(secret))
+        if found is None or time.monotonic() - found[1] >= TRUST_SECONDS:
+            return None
+        expires_at = found[0].expires_at
+        return found[0] if expires_at is None or expires_at > datetime.now(UTC) else None
+
+    def put(self, secret: str, found: E, revocations: int) -> None:
+        """`revocations` is their count before the lookup: after a later one the result may be outdated."""
+        with self._lock:
+            if revocations == self.revocations:
+                self._known[_digest(secret)] = found, time.monotonic()
+            while len(self._known) > _CACHE_SIZE:
+                self._known.popitem(last=False)
+
+    def drop(self, is_revoked: Callable[[bytes, E], bool]) -> None:
+        """Drop what was revoked in the store, by digest and result."""
+        with self._lock:
+            self.revocations += 1
+            for digest in [digest for digest, (found, _) in self._known.items() if is_revoked(digest, found)]:
+                del self._known[digest]
+
+
+class WrongSecrets:
+    """Counts wrong tokens, codes and cookies by the address that they come from."""
+
+    def __init__(self) -> None:
+        self._counts: OrderedDict[str, tuple[float, int]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def guard(self, address: str, lookup: Callable[[], T]) -> T:
+        """The result of a lookup. If that raises Unauthenticated, count it, and raise TooMany when the address has sent
+        many wrong secrets in this second.
+        """
+        try:
+            return lookup()
+        except Unauthenticated:
+            if self._count(address, 1) > WRONG_PER_SECOND:
+                raise TooMany(
+                    "Too many wrong tokens came from this address.", "Wait a second, then use the right token."
+                ) from None
+            raise
+
+    def is_suspect(self, address: str) -> bool:
+        """Whether an address sent so many wrong secrets in this second that its lookups get threads of their own."""
+        return self._count(address, 0) >= WRONG_PER_SECOND
+
+    def _count(self, address: str, more: int) -> int:
+        """How many wrong secrets came from an address in the current second."""
+        now = time.monotonic()
+        with self._lock:
+            since, count = self._counts.pop(address, (now, 0))
+            if now - since >= 1:
+                since, count = now, 0
+            count += more
+            if count:
+                self._counts[address] = since, count
+            while len(self._counts) > _CACHE_SIZE:
+                self._counts.popitem(last=False)
+        return count
+
+
 class TokenCache:
     """Looks up tokens. Valid ones are cached for a moment, so that few requests cost a query of the store."""
 
     def __init__(self, store: Store, key: bytes) -> None:
+        self.wrong = WrongSecrets()
         self._store = store
         self._key = key
-        self._known: OrderedDict[bytes, tuple[Principal, float]] = OrderedDict()
-        self._wrong: OrderedDict[str, tuple[float, int]] = OrderedDict()
-        self._revocations = 0
-        self._lock = threading.Lock()
+        self._known = LookupCache[Principal]()
 
     def cached(self, secret: str) -> Principal | None:
         """The principal of a token that was looked up a moment ago; never queries the store."""
-        found = self._known.get(_digest(secret))
-        return found[0] if found is not None and time.monotonic() - found[1] < TRUST_SECONDS else None
+        return self._known.get(secret)
 
     def lookup(self, secret: str, address: str) -> Principal:
         """The principal of a token. A valid token is accepted however many wrong ones came from the same address.
@@ -126,32 +207,21 @@ class TokenCache:
         principal = self.cached(secret)
         if principal is not None:
             return principal
-        revocations = self._revocations
-        try:
-            principal = self._look_up(secret)
-        except Unauthenticated:
-            if self._count_wrong(address, 1) > WRONG_PER_SECOND:
-                raise TooMany(
-                    "Too many wrong tokens came from this address.", "Wait a second, then use the right token."
-                ) from None
-            raise
-        with self._lock:
-            if revocations == self._revocations:  # else it may have been revoked since the query
-                self._known[_digest(secret)] = principal, time.monotonic()
-            while len(self._known) > _CACHE_SIZE:
-                self._known.popitem(last=False)
+        revocations = self._known.revocations
+        principal = self.wrong.guard(address, lambda: self._look_up(secret))
+        self._known.put(secret, principal, revocations)
         return principal
-
-    def is_suspect(self, address: str) -> bool:
-        """Whether an address sent so many wrong tokens in this second that its lookups get threads of their own."""
-        return self._count_wrong(address, 0) >= WRONG_PER_SECOND
 
     def drop_revoked(self, digests: Iterable[str]) -> None:
         """Drop tokens that were revoked in the store, by the digests of their secrets."""
-        with self._lock:
-            self._revocations += 1
-            for digest in digests:
-                self._known.pop(bytes.fromhex(digest), None)
+        gone = {bytes.fromhex(digest) for digest in digests}
+        self._known.drop(lambda digest, _: digest in gone)
+
+    def use(self, token: Token) -> Principal:
+        """The principal of a token, whose use is stored. Raises Unauthenticated if it was revoked or has expired."""
+        principal = _token_principal(token)
+        self._store_use(token)
+        return principal
 
     def _look_up(self, secret: str) -> Principal:
         if not secret.isascii() or not secret.isprintable() or len(secret) > _LONGEST_TOKEN:
@@ -165,9 +235,7 @@ class TokenCache:
                 "This token is not known here.",
                 "Use one of this server: from an owner of the workspace, or the file `token` in its home.",
             )
-        principal = _token_principal(token)
-        self._store_use(token)
-        return principal
+        return self.use(token)
 
     def _store_use(self, token: Token) -> None:
         """Store when a token was last used. A failure is logged only: the request goes on."""
@@ -186,7 +254,7 @@ class TokenCache:
             raise Unauthenticated(
                 f"The token of run {run_id} has expired.", "It is good until an hour after the run's end."
             )
-        return Principal(run.submitted_by, _RUN, run.workspace, run.id)
+        return Principal(run.submitted_by, _RUN, run.workspace, run.id, role="run")
 
     def _find(self, run_id: str) -> Run:
         for workspace in self._store.workspaces.list():
@@ -195,20 +263,6 @@ class TokenCache:
             except InvalidRequest:
                 continue
         raise Unauthenticated(f"There is no run {run_id[:60]!r} any more.")
-
-    def _count_wrong(self, address: str, more: int) -> int:
-        """How many wrong tokens came from an address in the current second."""
-        now = time.monotonic()
-        with self._lock:
-            since, count = self._wrong.pop(address, (now, 0))
-            if now - since >= 1:
-                since, count = now, 0
-            count += more
-            if count:
-                self._wrong[address] = since, count
-            while len(self._wrong) > _CACHE_SIZE:
-                self._wrong.popitem(last=False)
-        return count
 
 
 def _token_principal(token: Token) -> Principal:
@@ -219,7 +273,14 @@ def _token_principal(token: Token) -> Principal:
     permissions = ROLES.get(token.role, frozenset())
     if token.role == "owner" and token.workspace is None:
         permissions |= _ADMIN
-    return Principal(token.principal, permissions, token.workspace, acts_for_others=token.role in ("owner", "admin"))
+    return Principal(
+        token.principal,
+        permissions,
+        token.workspace,
+        acts_for_others=token.role in ("owner", "admin"),
+        role=token.role,
+        expires_at=token.expires_at,
+    )
 
 
 def _digest(secret: str) -> bytes:

@@ -1,14 +1,31 @@
-"""In-process event bus: wakes the streams that follow a run when something about it was committed.
+"""In-process event bus: wakes the streams that follow a run or a workspace when something about it was committed.
 
-A notification carries no data: each stream reads from the store what is new.
+A notification carries no data: each stream reads what is new. Which runs of a workspace changed last is kept in memory,
+for the streams of one server that has the database for itself.
 """
 
 from __future__ import annotations
 
 import asyncio
+import secrets
 import threading
+import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+
+MOST_CHANGES = 1000  # that are kept of a workspace
+
+
+@dataclass(frozen=True, slots=True)
+class OfWorkspace:
+    """What streams of a workspace subscribe to; those of a run subscribe to its id."""
+
+    name: str
+
+
+Topic = str | OfWorkspace
 
 
 class Subscription:
@@ -30,11 +47,49 @@ class Subscription:
         self._is_notified.clear()
 
 
+class RecentChanges:
+    """The runs of a workspace that changed last, in order. For any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._changes: deque[tuple[str | None, float]] = deque(maxlen=MOST_CHANGES)
+        self._count = 0
+
+    @property
+    def count(self) -> int:
+        """The position after the last change."""
+        return self._count
+
+    def add(self, run_id: str | None) -> None:
+        """None: any run may have changed."""
+        with self._lock:
+            self._changes.append((run_id, time.monotonic()))
+            self._count += 1
+
+    def before(self, seconds: float) -> int:
+        """The position of so many seconds ago, as far back as changes are kept."""
+        since = time.monotonic() - seconds
+        with self._lock:
+            return self._count - sum(at >= since for _, at in self._changes)
+
+    def since(self, position: int) -> tuple[list[str] | None, int]:
+        """The runs that changed after a position, None if any may have, and the position after them."""
+        with self._lock:
+            missed = self._count - position
+            if missed > len(self._changes) or missed < 0:
+                return None, self._count
+            ids = [id for id, _ in list(self._changes)[len(self._changes) - missed :]]
+            known = [id for id in dict.fromkeys(ids) if id is not None]
+            return (None if None in ids else known), self._count
+
+
 class EventBus:
     def __init__(self) -> None:
-        self._subscriptions: dict[str, set[Subscription]] = {}
+        self.id = secrets.token_hex(4)  # positions in changes are good for this bus only
+        self._subscriptions: dict[Topic, set[Subscription]] = {}
+        self._changes: dict[str, RecentChanges] = {}
         self._lock = threading.Lock()
-        self._pending: set[str] = set()  # runs whose subscriptions are to be notified
+        self._pending: set[Topic] = set()  # those whose subscriptions are to be notified
         self._loop: asyncio.AbstractEventLoop | None = None
         self.subscription_count = 0
         self.is_closed = False
@@ -43,14 +98,23 @@ class EventBus:
         self._loop = loop
 
     def publish(self, run_id: str) -> None:
-        """Something about the run was committed. From any thread; costs next to nothing without subscriptions."""
-        # A stream subscribes before it reads, so one that is missed here has yet to read.
-        if run_id in self._subscriptions:
-            with self._lock:
-                is_scheduled = bool(self._pending)
-                self._pending.add(run_id)
-            if not is_scheduled:
-                self._call(self._deliver)
+        """Something about the run was committed that only its own streams show, such as lines of its log. From any
+        thread; costs next to nothing without subscriptions.
+        """
+        self._notify(run_id)
+
+    def publish_change(self, workspace: str, run_id: str | None) -> None:
+        """Something about the run was committed that lists show: its state, its labels, its metrics; or it was made or
+        deleted. None: any run of the workspace may have changed. From any thread.
+        """
+        self.changes(workspace).add(run_id)
+        self._notify(OfWorkspace(workspace))
+        if run_id is not None:
+            self._notify(run_id)
+
+    def changes(self, workspace: str) -> RecentChanges:
+        found = self._changes.get(workspace)
+        return found if found is not None else self._changes.setdefault(workspace, RecentChanges())
 
     def has_subscribers(self, run_id: str) -> bool:
         """Whether a stream of this server follows the run."""
@@ -66,18 +130,27 @@ class EventBus:
         self._call(self._notify_all)
 
     @contextmanager
-    def subscribe(self, run_id: str) -> Iterator[Subscription]:
+    def subscribe(self, topic: Topic) -> Iterator[Subscription]:
         subscription = Subscription()
-        self._subscriptions.setdefault(run_id, set()).add(subscription)
+        self._subscriptions.setdefault(topic, set()).add(subscription)
         self.subscription_count += 1
         try:
             yield subscription
         finally:
             self.subscription_count -= 1
-            same_run = self._subscriptions[run_id]
-            same_run.discard(subscription)
-            if not same_run:
-                del self._subscriptions[run_id]
+            same = self._subscriptions[topic]
+            same.discard(subscription)
+            if not same:
+                del self._subscriptions[topic]
+
+    def _notify(self, topic: Topic) -> None:
+        # A stream subscribes before it reads, so one that is missed here has yet to read.
+        if topic in self._subscriptions:
+            with self._lock:
+                is_scheduled = bool(self._pending)
+                self._pending.add(topic)
+            if not is_scheduled:
+                self._call(self._deliver)
 
     def _call(self, act: Callable[[], None]) -> None:
         if self._loop is not None:
@@ -89,8 +162,8 @@ class EventBus:
     def _deliver(self) -> None:
         with self._lock:
             pending, self._pending = self._pending, set()
-        for run_id in pending:
-            for subscription in self._subscriptions.get(run_id, ()):
+        for topic in pending:
+            for subscription in self._subscriptions.get(topic, ()):
                 subscription.notify()
 
     def _notify_all(self) -> None:

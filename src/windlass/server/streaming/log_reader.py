@@ -27,6 +27,8 @@ class Live:
     path: str
     size: int
     digest: str | None = None
+    gap_offset: int = 0
+    gap_length: int = 0
 
     def read(self, offset: int, limit: int) -> bytes:
         limit = min(limit, self.size - offset)
@@ -40,12 +42,18 @@ class Live:
 
 @dataclass(frozen=True, slots=True)
 class Sealed:
-    """Bytes that never change."""
+    """Bytes that never change. Of a log that reached its limit, `gap_length` bytes are missing at `gap_offset`."""
 
     store: Store
     path: str
     size: int
     digest: str
+    gap_offset: int = 0
+    gap_length: int = 0
+
+    @classmethod
+    def of(cls, store: Store, path: str, artifact: Artifact) -> Sealed:
+        return cls(store, path, artifact.size, artifact.digest, artifact.gap_offset, artifact.gap_length)
 
     def read(self, offset: int, limit: int) -> bytes:
         with self._open() as file:
@@ -76,9 +84,17 @@ def find_artifact(store: Store, run: Run, path: str) -> Artifact | None:
 def find_file(store: Store, run: Run, path: str) -> File | None:
     artifact = find_artifact(store, run, path) or _earlier(store, run).get(path)
     if artifact is not None:
-        return Sealed(store, path, artifact.size, artifact.digest)
+        return Sealed.of(store, path, artifact)
     size = None if run.is_final else live_logs(store, run).get(path)
     return None if size is None else Live(store, run, path, size)
+
+
+def find_file_of_attempt(store: Store, run: Run, attempt: int, path: str) -> File | None:
+    """A file by its path in one of the attempts of a run; 0 is the current one."""
+    if attempt in (0, run.attempt):
+        return find_file(store, run, path)
+    artifact = find_log_of_attempt(store, run, attempt, path)
+    return None if artifact is None else Sealed.of(store, path, artifact)
 
 
 def find_log_of_attempt(store: Store, run: Run, attempt: int, path: str) -> Artifact | None:

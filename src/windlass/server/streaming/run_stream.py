@@ -1,4 +1,4 @@
-"""Server-sent events of a run: state, log, metrics and events. The only asynchronous part of the server.
+"""Server-sent events of a run: state, log, metrics and events.
 
 The client keeps its position (offset, counts, event number) and can resume with any server. A stream reads from the
 store what is new since that position; the event bus says when to read again.
@@ -6,20 +6,15 @@ store what is new since that position; the event bus says when to read again.
 
 from __future__ import annotations
 
-import asyncio
 import base64
-import json
-import logging
-import time
 from typing import Annotated, Any
 
 from pydantic import Field
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
 
 from windlass.core import names
 from windlass.core.entities import Artifact, Run
-from windlass.core.errors import InvalidRequest, NotFound, WindlassError
+from windlass.core.errors import InvalidRequest, NotFound
 from windlass.server.api.runs.history import RUNS, run_details
 from windlass.server.api.views import event_view, run_view
 from windlass.server.execution.ingest import TAIL
@@ -28,27 +23,17 @@ from windlass.server.http.parameters import RunId, Text, WorkspaceName
 from windlass.server.http.request import ApiRequest
 from windlass.server.http.routing import route
 from windlass.server.http.threads import run_in_thread
+from windlass.server.streaming.event_stream import HEARTBEAT_SECONDS, EventStream, frame
 from windlass.server.streaming.log_reader import find_artifact, find_log_of_attempt
 from windlass.store import Store
 
 TAG = "streams"
 
-log = logging.getLogger(__name__)
-
 AUTO = "auto"
 CHUNK = 1 << 18
 MAX_POINTS = 5000
-HEARTBEAT_SECONDS = 15.0
 # Between two reads where another server may own the run: its commits do not reach our event bus.
 SHARED_POLL_SECONDS = 0.5
-# The limit of reads of all streams together.
-READS_PER_SECOND = 1000
-
-_HEADERS = [
-    (b"content-type", b"text/event-stream; charset=utf-8"),
-    (b"cache-control", b"no-store"),
-    (b"x-accel-buffering", b"no"),
-]
 
 
 class StreamCursor:
@@ -69,6 +54,7 @@ class StreamCursor:
         self._series: dict[str, int] = {}  # by series: the attempt that had logged to it last when it was read
         self._first_attempt = run.attempt
         self._after: int | None = None
+        self.pause = 0.0
         self.has_more = False  # the last step reached its limit
         self.is_over = False
 
@@ -102,12 +88,12 @@ class StreamCursor:
             return frames
         if run.version != self._version:
             self._version = run.version
-            frames.append(_frame("state", run_view(run, self._url)))
+            frames.append(frame("state", run_view(run, self._url)))
         news = [*self._log(run), *self._metrics(), *self._events()]
         self.has_more = bool(news)
         if run.is_final and not news:
             self.is_over = True
-            news.append(_frame("end", run_details(self._store, run, self._url)))
+            news.append(frame("end", run_details(self._store, run, self._url)))
         return frames + news
 
     # the log
@@ -139,7 +125,7 @@ class StreamCursor:
     def _begin_attempt(self, attempt: int) -> list[bytes]:
         self._attempt, self._offset = attempt, 0
         self._path = None if self._is_auto else self._path
-        return [_frame("attempt", {"attempt": attempt})]
+        return [frame("attempt", {"attempt": attempt})]
 
     def _has_begun(self, run: Run) -> bool:
         """Whether there is a log of the current attempt. If it was never started, the run ends with the files of the
@@ -185,7 +171,7 @@ class StreamCursor:
         gap_end = artifact.gap_offset + artifact.gap_length
         if artifact.gap_length and artifact.gap_offset <= self._offset < gap_end:
             missing, self._offset = {"offset": self._offset, "length": gap_end - self._offset}, gap_end
-            return [_frame("gap", {"path": path, **missing}, f"{path}:{gap_end}")]
+            return [frame("gap", {"path": path, **missing}, f"{path}:{gap_end}")]
         skipped, limit = (
             (artifact.gap_length, CHUNK) if self._offset >= gap_end else (0, artifact.gap_offset - self._offset)
         )
@@ -200,7 +186,7 @@ class StreamCursor:
             return []
         start, self._offset = self._offset, self._offset + len(data)
         body = {"path": path, "offset": start, "data": base64.b64encode(data).decode("ascii")}
-        return [_frame("log", body, f"{path}:{self._offset}")]
+        return [frame("log", body, f"{path}:{self._offset}")]
 
     # metrics and events
 
@@ -236,7 +222,7 @@ class StreamCursor:
                 line["k"] = series.kind
             if step is not None:
                 line["s"] = step
-            frames.append(_frame("metric", line))
+            frames.append(frame("metric", line))
         self._seen[name] = known + len(frames)
         return frames
 
@@ -246,57 +232,19 @@ class StreamCursor:
         found = self._store.runs.events(self._run.id, self._after)
         if found:
             self._after = found[-1].seq
-        return [_frame("event", event_view(event)) for event in found]
+        return [frame("event", event_view(event)) for event in found]
 
 
-class EventStream(Response):
-    """Sends frames until the run has ended, the token is invalid, the client has disconnected or the server stops."""
-
-    media_type = "text/event-stream"
+class RunStream(EventStream):
+    """The stream of a run."""
 
     def __init__(self, request: ApiRequest, cursor: StreamCursor, run_id: str) -> None:
-        self.background = None
-        self._request = request
-        self._cursor = cursor
+        poll = SHARED_POLL_SECONDS if request.context.store.is_shared else HEARTBEAT_SECONDS
+        super().__init__(request, cursor, run_id, poll)
         self._run_id = run_id
-        self._sent_at = time.monotonic()
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": list(_HEADERS)})
-        sending = asyncio.create_task(self._stream(send))
-        disconnect = asyncio.create_task(_until_disconnect(receive))
-        try:
-            await asyncio.wait({sending, disconnect}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            sending.cancel()
-            disconnect.cancel()
-            await asyncio.gather(sending, disconnect, return_exceptions=True)
-        if not sending.cancelled() and (problem := sending.exception()):
-            # The client sees a stream without `end`, and reconnects.
-            known = isinstance(problem, WindlassError)
-            log.warning("run=%s stream lost: %s", self._run_id, problem, exc_info=None if known else problem)
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
-
-    async def _stream(self, send: Send) -> None:
-        event_bus = self._request.context.event_bus
-        poll = SHARED_POLL_SECONDS if self._request.context.store.is_shared else HEARTBEAT_SECONDS
-        with event_bus.subscribe(self._run_id) as subscription:
-            self._request.context.targets.read_now(self._run_id)
-            while True:
-                started = time.monotonic()
-                frames = await run_in_thread(self._request.authenticator.threads.readers, self._cursor.step)
-                if not await self._request.authenticator.still_valid(self._request):
-                    return
-                if frames or time.monotonic() - self._sent_at >= HEARTBEAT_SECONDS - 1:
-                    await send({"type": "http.response.body", "body": b"".join(frames) or b":\n\n", "more_body": True})
-                    self._sent_at = time.monotonic()
-                if self._cursor.is_over or event_bus.is_closed:
-                    return
-                if not self._cursor.has_more:
-                    await subscription.wait(poll)
-                await asyncio.sleep(
-                    max(0.0, started + event_bus.subscription_count / READS_PER_SECOND - time.monotonic())
-                )
+    def on_subscribed(self) -> None:
+        self._request.context.targets.read_now(self._run_id)
 
 
 @route("GET", f"{RUNS}/{{id}}/stream", "runs.read", answers="text/event-stream", errors=(404,))
@@ -324,14 +272,4 @@ async def follow(
         cursor.want_metrics(seen)
     if events:
         cursor.want_events(after)
-    return EventStream(request, cursor, id)
-
-
-async def _until_disconnect(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
-
-
-def _frame(event: str, body: Any, id: str = "") -> bytes:
-    head = f"event: {event}\nid: {id}\n" if id else f"event: {event}\n"
-    return f"{head}data: {json.dumps(body, separators=(',', ':'))}\n\n".encode()
+    return RunStream(request, cursor, id)

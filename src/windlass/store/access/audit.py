@@ -81,6 +81,10 @@ class Audit:
         asked = {"of": workspace, "before": before or 1 << 62, "most": limit}
         return self._database.read(lambda c: [AuditRecord(*row) for row in c.execute(_PAGE, asked)])
 
+    def add(self, *entries: AuditEntry) -> None:
+        """Append entries about something that changes nothing in the store."""
+        self._database.write(lambda c: append(c, *entries))
+
     def verify(self) -> Chain:
         return self._database.read(_verify)
 

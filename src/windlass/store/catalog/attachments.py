@@ -14,10 +14,11 @@ from windlass.core.states import Reason, RunState, Step
 from windlass.store.access import quotas, secrets
 from windlass.store.access.audit import AuditEntry, append
 from windlass.store.access.secrets import SealedCredential
+from windlass.store.catalog import target_events
 from windlass.store.catalog.targets import ALL, DELETING, SUCCEEDED, find
 from windlass.store.db.base import Database
 from windlass.store.db.column_types import now
-from windlass.store.db.schema import QueueState, attempts, former_targets, runs, targets, workspaces
+from windlass.store.db.schema import QueueState, attempts, deleted_attempts, former_targets, runs, targets, workspaces
 from windlass.store.runs import events, transitions
 from windlass.store.runs.rows import RUN, run_of
 
@@ -44,11 +45,10 @@ class Attachments:
             _lock_dependencies(connection, workspace, new)
             connection.execute(insert(targets).values(workspace=workspace, **vars(new)))
             entries = _replace_credentials(connection, workspace, new, credentials)
-            append(
-                connection,
-                *entries,
-                _audit_entry(workspace, new, "target.attach" if new.is_attached else "target.create"),
-            )
+            act = "target.attach" if new.is_attached else "target.create"
+            append(connection, *entries, _audit_entry(workspace, new, act))
+            kind, done = ("attached", "attached") if new.is_attached else ("created", "its creation was requested")
+            target_events.append(connection, workspace, new.name, kind, f"{done} by {new.attached_by}")
             return find(connection, workspace, new.name)
 
         try:
@@ -77,6 +77,8 @@ class Attachments:
             _update(connection, workspace, new.name, vars(new))
             entries = _replace_credentials(connection, workspace, new, credentials)
             append(connection, *entries, _audit_entry(workspace, new, "target.replace"))
+            text = f"attached anew by {new.attached_by}" if new.is_attached else f"requested anew by {new.attached_by}"
+            target_events.append(connection, workspace, new.name, "replaced", text)
             return find(connection, workspace, new.name)
 
         return self._database.write(transaction)
@@ -97,6 +99,8 @@ class Attachments:
             _lock_unchanged(connection, workspace, known)
             _update(connection, workspace, known.name, values)
             append(connection, AuditEntry(workspace, by, act, known.name, _without_inventory(values)))
+            kind, text = _change_event(known, values, by)
+            target_events.append(connection, workspace, known.name, kind, text)
             return find(connection, workspace, known.name)
 
         return self._database.write(transaction)
@@ -118,6 +122,8 @@ class Attachments:
             entries = _delete_target(connection, workspace, name, by)
             details = {"kind": there.kind, "left": [run.id for run in left]}
             append(connection, *entries, AuditEntry(workspace, by, "target.detach", name, details))
+            lost = f"; runs that failed: {len(left)}" if left else ""
+            target_events.append(connection, workspace, name, "detached", f"detached by {by}{lost}")
             return left
 
         return self._database.write(transaction)
@@ -143,6 +149,8 @@ class Attachments:
             _update(connection, workspace, name, {"provisioning_state": DELETING, "provisioning_message": ""})
             details = {"kind": there.kind, "runs": [run.id for run in ended]}
             append(connection, AuditEntry(workspace, by, "target.delete", name, details))
+            lost = f"; runs that end: {len(ended)}" if ended else ""
+            target_events.append(connection, workspace, name, "deleting", f"its deletion was requested by {by}{lost}")
             return ended
 
         return self._database.write(transaction)
@@ -157,6 +165,7 @@ class Attachments:
                 return False
             entries = _delete_target(connection, workspace, name, by)
             append(connection, *entries, AuditEntry(workspace, by, "target.deleted", name))
+            target_events.append(connection, workspace, name, "deleted", "deleted, with all its nodes")
             return True
 
         return self._database.write(transaction)
@@ -175,6 +184,8 @@ class Attachments:
             if state == SUCCEEDED:
                 values["config_before"] = None
             _update(connection, workspace, known.name, values)
+            text = f"{state}: {message}" if message else state
+            target_events.append(connection, workspace, known.name, "provisioning", text)
             if state != known.provisioning_state:
                 details = {"state": state, "message": message}
                 append(connection, AuditEntry(workspace, by, "target.provision", known.name, details))
@@ -202,6 +213,28 @@ def _audit_entry(workspace: str, target: Target, act: str) -> AuditEntry:
     return AuditEntry(workspace, target.attached_by, act, target.name, details)
 
 
+def _change_event(known: Target, values: Mapping[str, Any], by: str) -> tuple[str, str]:
+    """Kind and message of the event for changed columns of a target."""
+    if values.get("quarantine"):
+        return "quarantined", str(values["quarantine"])
+    if "pin" in values:
+        compared = "compared by a person" if values.get("pin_confirmed") else "not compared"
+        return "trusted", f"trusted by {by}: what it shows now is pinned, {compared}"
+    before = {**known.config, "slots": known.slots}
+    after = {**values.get("config", {}), **({"slots": values["slots"]} if "slots" in values else {})}
+    changes = [
+        f"{key}: {_short(before.get(key))} → {_short(value)}"
+        for key, value in after.items()
+        if before.get(key) != value
+    ]
+    return "changed", f"changed by {by}: {', '.join(changes) or 'nothing'}"
+
+
+def _short(value: object) -> str:
+    text = "none" if value is None else str(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
 def _without_inventory(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if name != "inventory"}
 
@@ -221,6 +254,7 @@ def _delete_target(connection: Connection, workspace: str, name: str, by: str) -
         former = {"workspace": workspace, "name": name, "config": price, "removed_at": now()}
         connection.execute(insert(former_targets).values(former))
     connection.execute(delete(targets).where(targets.c.workspace == workspace, targets.c.name == name))
+    target_events.forget_removed(connection, workspace)
     _mark_attempts_cleaned(connection, workspace, name)
     return secrets.drop_below(connection, workspace, f"target/{name}", by)
 
@@ -304,6 +338,8 @@ def _fail_run(connection: Connection, run: Run, queue_state: int, what: str) -> 
 def _mark_attempts_cleaned(connection: Connection, workspace: str, name: str) -> None:
     """Mark all attempts as cleaned: no server can clean up on a removed target."""
     here = select(runs.c.pk).where(runs.c.workspace == workspace, runs.c.target == name)
+    of_deleted = (deleted_attempts.c.workspace == workspace) & (deleted_attempts.c.target == name)
+    connection.execute(delete(deleted_attempts).where(of_deleted))
     change = update(attempts).where(attempts.c.run.in_(here), attempts.c.cleaned_at.is_(None))
     connection.execute(change.values(cleaned_at=now()))
 

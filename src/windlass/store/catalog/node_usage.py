@@ -16,7 +16,7 @@ from windlass.store.db.schema import allocations, attempts, former_targets, node
 from windlass.store.runs.allocations import IS_BUSY, READY, of_runs
 from windlass.store.runs.rows import find_run
 
-_RUN = (runs.c.id, runs.c.experiment, runs.c.target, runs.c.state, runs.c.created_at)
+_RUN = (runs.c.id, runs.c.experiment, runs.c.target, runs.c.submitted_by, runs.c.state, runs.c.created_at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +26,7 @@ class NodeTime:
     run: str
     experiment: str
     target: str
+    submitted_by: str
     state: RunState
     created_at: datetime
     seconds: float

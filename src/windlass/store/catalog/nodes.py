@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
+from sqlalchemy import Connection, Executable, bindparam, delete, func, insert, select, update
 
 from windlass.core.entities import Target
 from windlass.core.placement import Amount, Key, Waiting, newest_until
+from windlass.store.catalog import target_events
 from windlass.store.catalog.targets import ALL, GET
 from windlass.store.db.base import Database
 from windlass.store.db.column_types import now
@@ -19,8 +20,10 @@ from windlass.store.runs import admission, transitions
 from windlass.store.runs.admission import CapacityOf
 from windlass.store.runs.allocations import IS_BUSY, READY
 from windlass.store.runs.records import Capacity, ComputerCapacity
+from windlass.store.runs.rows import CHANGED
 
 PREPARING, LEAVING, PREEMPTED, UNUSABLE = "preparing", "leaving", "preempted", "unusable"
+_MOST_NAMED = 5
 GOING = (LEAVING, PREEMPTED, UNUSABLE)  # they get no new runs, and are removed once they have none
 
 _here = (nodes.c.workspace == bindparam("of_workspace")) & (nodes.c.target == bindparam("of_target"))
@@ -64,7 +67,7 @@ _MESSAGES = select(runs.c.pk, runs.c.message).where(runs.c.pk.in_(bindparam("pks
 _UPDATE_MESSAGE = (
     update(runs)
     .where(runs.c.pk == bindparam("of"), runs.c.queue_state == QueueState.WAITING, runs.c.message != bindparam("text"))
-    .values(message=bindparam("text"), version=runs.c.version + 1)
+    .values(message=bindparam("text"), **CHANGED)
     .returning(runs.c.id)
 )
 
@@ -131,6 +134,8 @@ class Nodes:
             }
             if made:
                 connection.execute(insert(nodes), [{**values, "id": id} for id in made])
+                text = f"{_listed(made)} will be created"
+                target_events.append(connection, workspace, target, "nodes_requested", text)
             return made
 
         return self._database.write(transaction)
@@ -138,7 +143,9 @@ class Nodes:
     def move(self, workspace: str, target: str, node: str, before: str, after: str, message: str) -> bool:
         """Change the state of a node by compare-and-set; False if it is not `before` any more."""
         values = {"before": before, "after": after, "why": message, "idle": now() if after == READY else None}
-        return self._change(_MOVE, workspace, target, node, values)
+        kind = {READY: "node_ready", UNUSABLE: "node_failed"}.get(after, f"node_{after}")
+        text = f"node {node} is {after}" + (f": {message}" if message and after != READY else "")
+        return self._change(_MOVE, workspace, target, node, values, kind, text)
 
     def leave(self, workspace: str, target: str, ids: Sequence[str], computer: ComputerCapacity) -> list[str]:
         """Mark idle nodes as leaving; returns them. Nodes that got a run meanwhile stay."""
@@ -146,13 +153,17 @@ class Nodes:
         def transaction(connection: Connection) -> list[str]:
             admission.lock_queue(connection, (workspace, target), Capacity(computer=computer))
             here = _of((workspace, target))
-            return [id for id in ids if connection.execute(_LEAVE, {**here, "node": id}).first() is not None]
+            left = [id for id in ids if connection.execute(_LEAVE, {**here, "node": id}).first() is not None]
+            if left:
+                text = f"{_listed(left)} will be deleted: not needed any more"
+                target_events.append(connection, workspace, target, "nodes_leaving", text)
+            return left
 
         return self._database.write(transaction)
 
     def remove(self, workspace: str, target: str, node: str) -> bool:
         """Delete the row of a node that is gone, unless a run still has an allocation on it."""
-        return self._change(_REMOVE, workspace, target, node, {})
+        return self._change(_REMOVE, workspace, target, node, {}, "node_removed", f"node {node} is deleted")
 
     def preempt(self, workspace: str, target: str, node: str, why: str, state: str = PREEMPTED) -> list[str]:
         """Preempt a node: it gets no more runs, and its runs are evicted. Returns these."""
@@ -224,13 +235,36 @@ class Nodes:
         asked = ALL.add_columns(targets.c.workspace).where(targets.c.kind.in_(kinds))
         return self._database.read(lambda c: [(row[-1], Target(*row[:-1])) for row in c.execute(asked)])
 
-    def _change(self, statement: object, workspace: str, target: str, node: str, values: Mapping[str, object]) -> bool:
+    def _change(
+        self,
+        statement: Executable,
+        workspace: str,
+        target: str,
+        node: str,
+        values: Mapping[str, object],
+        event: str,
+        text: str,
+    ) -> bool:
+        """Change a row of a node. False, without an event, if there is none in that state."""
         asked = {**_of((workspace, target)), "node": node, **values}
-        return self._database.write(lambda c: c.execute(statement, asked).first() is not None)  # type: ignore[call-overload]
+
+        def transaction(connection: Connection) -> bool:
+            if connection.execute(statement, asked).first() is None:
+                return False
+            target_events.append(connection, workspace, target, event, text)
+            return True
+
+        return self._database.write(transaction)
 
 
 def _of(key: Key) -> dict[str, str]:
     return {"of_workspace": key[0], "of_target": key[1]}
+
+
+def _listed(ids: Sequence[str]) -> str:
+    """Nodes for people: how many, and the first ones."""
+    shown = ", ".join(ids[:_MOST_NAMED]) + (" ..." if len(ids) > _MOST_NAMED else "")
+    return f"{len(ids)} node{'' if len(ids) == 1 else 's'} ({shown})"
 
 
 def _rows(connection: Connection, key: Key) -> list[NodeRow]:
@@ -265,4 +299,7 @@ def _preempt(connection: Connection, key: Key, node: str, why: str, state: str) 
     for run in known.runs:
         if transitions.request_eviction(connection, key[0], run, why).eviction == why:
             evicted.append(run)
+    kind, text = ("node_preempted", "was taken away") if state == PREEMPTED else ("node_failed", "is lost")
+    again = f"; queued again: {', '.join(evicted[:_MOST_NAMED])}" if evicted else ""
+    target_events.append(connection, *key, kind, f"node {node} {text}: {why}{again}")
     return evicted

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, func, select, update
+from sqlalchemy import BigInteger, Connection, Table, Text, bindparam, func, select, type_coerce, update
 from sqlalchemy.exc import IntegrityError
 
 from windlass.core.entities import Target
 from windlass.core.errors import Conflict, NotFound
 from windlass.store.db.base import Database, insert_or
-from windlass.store.db.column_types import now
-from windlass.store.db.schema import QueueState, runs, targets
+from windlass.store.db.column_types import Json, Names, Time, now
+from windlass.store.db.schema import QueueState, nodes, runs, targets
 
 # Azure's names of the provisioning states that end by themselves.
 CREATING, UPDATING, DELETING = UNDER_WAY = ("Creating", "Updating", "Deleting")
@@ -20,6 +21,15 @@ FAILED, SUCCEEDED = "Failed", "Succeeded"
 
 ALL = select(*(targets.c[name] for name in Target.__dataclass_fields__))
 GET = ALL.where(targets.c.workspace == bindparam("of"), targets.c.name == bindparam("named"))
+
+
+def _raw(table: Table) -> Any:
+    """The rows of a table without conversion of values."""
+    raw: dict[type[Any], Any] = {Json: Text, Names: Text, Time: BigInteger}
+    return select(*(type_coerce(each, raw.get(type(each.type), type(each.type))) for each in table.c))
+
+
+_RAW_TARGETS, _RAW_NODES = _raw(targets), _raw(nodes)
 
 
 class Targets:
@@ -71,6 +81,16 @@ class Targets:
             target: (many.get((target, QueueState.DISPATCHED), 0), many.get((target, QueueState.WAITING), 0))
             for target, _ in many
         }
+
+    def fingerprint(self, workspace: str) -> str:
+        """A digest of what is shown of the targets of a workspace: of their rows, nodes and numbers of runs."""
+        of_targets = _RAW_TARGETS.where(targets.c.workspace == workspace).order_by(targets.c.name)
+        of_nodes = _RAW_NODES.where(nodes.c.workspace == workspace).order_by(nodes.c.target, nodes.c.id)
+        rows = self._database.read(
+            lambda c: [tuple(row) for asked in (of_targets, of_nodes) for row in c.execute(asked)]
+        )
+        shown = repr((rows, sorted(self.counts(workspace).items())))
+        return hashlib.blake2b(shown.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
     def under_way(self) -> list[tuple[str, Target]]:
         """The targets of all workspaces that are being created, updated or deleted, with their workspaces."""

@@ -57,6 +57,23 @@ def _compile_clock_for_postgresql(element: lease_clock, compiler: SQLCompiler, *
     return "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)"
 
 
+class change_clock(FunctionElement[int]):
+    """The clock of changes that other servers look for: the database's, in microseconds. NULL on SQLite, where one
+    server makes all changes and announces them itself: then an index of it costs nothing.
+    """
+
+    type = BigInteger()
+    inherit_cache = True
+
+
+@compiles(change_clock)
+def _compile_change_clock(element: change_clock, compiler: SQLCompiler, **kw: Any) -> str:
+    return "NULL"
+
+
+compiles(change_clock, "postgresql")(_compile_clock_for_postgresql)
+
+
 def insert_or(table: Table) -> Insert:
     """INSERT … ON CONFLICT. SQLAlchemy's construct for SQLite compiles for PostgreSQL too: the syntax is the same."""
     return Insert(table)

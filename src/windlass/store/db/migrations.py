@@ -11,6 +11,7 @@ from sqlalchemy import (
     Integer,
     MetaData,
     Table,
+    bindparam,
     func,
     insert,
     inspect,
@@ -24,9 +25,9 @@ from sqlalchemy.schema import CreateColumn
 
 from windlass import failpoints
 from windlass.core.errors import Conflict, InternalError
-from windlass.store.db import schema
+from windlass.store.db import schema, search_texts
 from windlass.store.db.base import Database
-from windlass.store.db.column_types import now
+from windlass.store.db.column_types import Json, now
 
 log = logging.getLogger(__name__)
 
@@ -132,6 +133,57 @@ def _keep_former_targets(connection: Connection) -> None:
     schema.metadata.create_all(connection, [schema.former_targets])
 
 
+def _add_sessions(connection: Connection) -> None:
+    """Version 11: sessions of browsers, and the codes that begin them."""
+    schema.metadata.create_all(connection, [schema.sessions, schema.session_codes])
+
+
+_RUNS_AT_ONCE = 1000
+
+
+def _archive_and_search(connection: Connection) -> None:
+    """Version 12: archived runs, search in tags and arguments, changes for other servers; attempts of deleted runs,
+    events of targets, run configurations.
+    """
+    runs = schema.runs
+    _add_columns(connection, runs, "archived_at", "searched_arguments", "changed_at")
+    made = [schema.deleted_attempts, schema.target_events, schema.run_configurations]
+    schema.metadata.create_all(connection, made)
+    there = {str(index["name"]) for index in inspect(connection).get_indexes(runs.name)}
+    for index in runs.indexes:
+        if index.name in ("runs_by_time", "runs_by_experiment", "runs_by_state") and index.name in there:
+            connection.execute(text(f"DROP INDEX {index.name}"))
+            there.discard(str(index.name))
+        if str(index.name) not in there:
+            index.create(connection)
+    _write_search_texts(connection)
+
+
+def _write_search_texts(connection: Connection) -> None:
+    runs, specs = schema.runs, schema.specs
+    asked = (
+        select(runs.c.pk, runs.c.id, runs.c.name, runs.c.experiment, runs.c.tags, type_coerce(specs.c.spec, Json))
+        .outerjoin(specs, specs.c.run == runs.c.pk)
+        .where(runs.c.pk > bindparam("after"))
+        .order_by(runs.c.pk)
+        .limit(_RUNS_AT_ONCE)
+    )
+    change = update(runs).where(runs.c.pk == bindparam("of"))
+    change = change.values(searched=bindparam("about"), searched_arguments=bindparam("said"))
+    last = 0
+    while rows := connection.execute(asked, {"after": last}).all():
+        connection.execute(change, [_search_texts(*row) for row in rows])
+        last = rows[-1].pk
+
+
+def _search_texts(
+    pk: int, id: str, name: str, experiment: str, tags: dict[str, str | None], spec: dict[str, Any] | None
+) -> dict[str, Any]:
+    words = [] if spec is None else [spec.get("script") or "", *spec.get("command", ()), *spec.get("arguments", ())]
+    about = search_texts.of_run(id, name, experiment, tags)
+    return {"of": pk, "about": about, "said": search_texts.of_words(words)}
+
+
 # STEPS[n] migrates from version n + 1 to n + 2. A new database is created at the last version, without steps.
 STEPS: Sequence[Step] = (
     _attach_targets,
@@ -143,6 +195,8 @@ STEPS: Sequence[Step] = (
     _pin_targets,
     _allocate,
     _keep_former_targets,
+    _add_sessions,
+    _archive_and_search,
 )
 
 _LOCK = 0x77696E64  # one server migrates, the others wait

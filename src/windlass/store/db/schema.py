@@ -109,6 +109,20 @@ former_targets = Table(
 )
 Index("former_targets_by_name", former_targets.c.workspace, former_targets.c.name)
 
+# What happened to targets: the last events of each one, also of a removed one for a while.
+target_events = Table(
+    "target_events",
+    metadata,
+    Column("pk", RowId, primary_key=True),
+    Column("workspace", SortedText, nullable=False),
+    Column("target", SortedText, nullable=False),
+    Column("at", Time, nullable=False),
+    Column("kind", SortedText, nullable=False),
+    Column("message", SortedText, nullable=False),
+)
+Index("target_events_by_target", target_events.c.workspace, target_events.c.target, target_events.c.pk)
+Index("target_events_by_workspace", target_events.c.workspace, target_events.c.pk)
+
 # The service that Azure's coordinates of a resource stand for. `coordinates` is normalized: one value per resource.
 connections = Table(
     "connections",
@@ -188,6 +202,17 @@ wheels = Table(
     Column("created_at", Time, nullable=False),
 )
 
+# Saved run configurations of a workspace: what a form of the studio or a command starts from.
+run_configurations = Table(
+    "run_configurations",
+    metadata,
+    Column("workspace", SortedText, ForeignKey("workspaces.name"), primary_key=True),
+    Column("name", SortedText, primary_key=True),
+    Column("content", Json, nullable=False),
+    Column("changed_by", SortedText, nullable=False),
+    Column("changed_at", Time, nullable=False),
+)
+
 # Versions count up. A deleted version keeps its row, without files, so that its number is not used again.
 models = Table(
     "models",
@@ -260,17 +285,38 @@ runs = Table(
     Column("fence", Integer, nullable=False),
     Column("lease_until", BigInteger),
     Column("heartbeat_at", Time),
-    Column("searched", SortedText, nullable=False),  # id and name, case folded
+    Column("searched", SortedText, nullable=False),  # id, name, experiment and tags, case folded
     Column("eviction", SortedText),  # why its attempt is to be stopped and the run queued again
+    Column("archived_at", Time),
+    Column("searched_arguments", SortedText, nullable=False, server_default=""),  # case folded, their beginning
+    Column("changed_at", BigInteger),  # by the clock of a shared database; NULL on SQLite
     ForeignKeyConstraint(["workspace", "experiment"], ["experiments.workspace", "experiments.name"]),
 )
 
 # Databases use this partial index for every comparison with the column, since none of them is true for NULL.
 _has_queue_state = runs.c.queue_state.is_not(None)
 Index("runs_by_key", runs.c.workspace, runs.c.key, unique=True)
-Index("runs_by_time", runs.c.workspace, runs.c.created_at, runs.c.pk)
-Index("runs_by_experiment", runs.c.workspace, runs.c.experiment, runs.c.created_at, runs.c.pk)
-Index("runs_by_state", runs.c.workspace, runs.c.state, runs.c.created_at)
+# Lists leave out archived runs: with `archived_at` in the index, these are skipped without reading their rows.
+Index("runs_by_time", runs.c.workspace, runs.c.created_at, runs.c.pk, runs.c.archived_at)
+Index(
+    "runs_by_experiment",
+    runs.c.workspace,
+    runs.c.experiment,
+    runs.c.created_at,
+    runs.c.pk,
+    runs.c.archived_at,
+)
+Index(
+    "runs_by_submitter",
+    runs.c.workspace,
+    runs.c.submitted_by,
+    runs.c.created_at,
+    runs.c.pk,
+    runs.c.archived_at,
+)
+# In this order, runs are counted by state and experiment without sorting.
+Index("runs_by_state", runs.c.workspace, runs.c.state, runs.c.experiment, runs.c.created_at, runs.c.archived_at)
+Index("runs_by_change", runs.c.workspace, runs.c.changed_at, sqlite_where=runs.c.changed_at.is_not(None))
 Index("runs_by_parent", runs.c.parent, runs.c.queue_state)
 Index("runs_by_snapshot", runs.c.snapshot)
 Index(
@@ -304,6 +350,21 @@ attempts = Table(
 )
 _is_left = attempts.c.cleaned_at.is_(None) & attempts.c.handle.is_not(None)
 Index("attempts_to_clean", attempts.c.run, sqlite_where=_is_left)
+
+# Attempts of deleted runs with files left on their machine; `run` is the id.
+deleted_attempts = Table(
+    "deleted_attempts",
+    metadata,
+    Column("pk", RowId, primary_key=True),
+    Column("workspace", SortedText, nullable=False),
+    Column("target", SortedText, nullable=False),
+    Column("run", SortedText, nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("nonce", SortedText, nullable=False),
+    Column("handle", Json, nullable=False),
+    Column("started_at", Time, nullable=False),
+    Column("reason", EnumText(Reason)),
+)
 
 # Nodes of clusters. A row is inserted before its node is created, and deleted after the node is gone.
 nodes = Table(
@@ -464,4 +525,27 @@ tokens = Table(
     Column("expires_at", Time),
     Column("revoked_at", Time),
     Column("last_used_at", Time),
+)
+
+# Sessions of browsers, by the digest of the cookie's secret. They belong to the token with that digest.
+sessions = Table(
+    "sessions",
+    metadata,
+    Column("id", SortedText, primary_key=True),
+    Column("digest", SortedText, nullable=False, unique=True),
+    Column("csrf_digest", SortedText, nullable=False),
+    Column("token_digest", SortedText, nullable=False),
+    Column("created_at", Time, nullable=False),
+    Column("expires_at", Time, nullable=False),
+)
+Index("sessions_by_token", sessions.c.token_digest)
+
+# Codes that begin a session; each is deleted by its use.
+session_codes = Table(
+    "session_codes",
+    metadata,
+    Column("digest", SortedText, primary_key=True),
+    Column("token_digest", SortedText, nullable=False),
+    Column("expires_at", Time, nullable=False),
+    sqlite_with_rowid=False,
 )

@@ -22,7 +22,7 @@ from windlass.store.db.column_types import starts_with
 from windlass.store.db.schema import artifacts, attempt_files, runs, snapshots
 from windlass.store.files.blobs import Blobs
 from windlass.store.files.live_logs import LiveLogs
-from windlass.store.runs import events
+from windlass.store.runs import deletion, events
 
 _RECENT = timedelta(hours=1)  # blobs that were requested within this time stay, whatever the policy
 _LOG_FOLDERS = ("user_logs/", "azureml-logs/", "logs/")
@@ -149,7 +149,7 @@ def _remove_run(connection: Connection, id: str) -> set[str]:
     if pk is None or connection.execute(child).first() is not None:
         return set()
     digests = set(connection.execute(select(artifacts.c.digest).where(artifacts.c.run == pk)).scalars())
-    connection.execute(delete(runs).where(runs.c.pk == pk))
+    deletion.remove(connection, pk)
     return digests
 
 

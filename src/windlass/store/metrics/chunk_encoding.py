@@ -86,17 +86,28 @@ def _unpack(form: str, data: bytes) -> list[Any]:
 
 
 def numbers(packed: Sequence[Packed]) -> array[Any] | None:
-    """The values of whole chunks as an array, without a Python object for each; None unless all are of one number
-    type.
-    """
+    """The values of whole chunks as an array, without a Python object for each; None unless all are numbers."""
     forms = {each.form[0] for each in packed}
     if forms not in ({_DOUBLES}, {_INTEGERS}):
-        return None
+        return _as_doubles(packed)
     values = array(forms.pop())
     for each in packed:
         values.frombytes(each.content)
     if sys.byteorder == "big":
         values.byteswap()
+    return values
+
+
+def _as_doubles(packed: Sequence[Packed]) -> array[Any] | None:
+    values = array(_DOUBLES)
+    for each in packed:
+        column = _unpack(each.form[0], each.content)
+        if not {*map(type, column)} <= {int, float}:
+            return None
+        try:
+            values.extend(column)
+        except OverflowError:  # an integer that is larger than any float
+            return None
     return values
 
 
@@ -131,11 +142,12 @@ def downsample(values: Sequence[Any], most: int) -> list[int]:
     parts = max((most - 2) // 2, 0)
     for part in range(parts):
         start, end = part * len(values) // parts, (part + 1) * len(values) // parts
-        kept.update(_extremes(values[start:end], start))
+        kept.update(_extremes(list(values[start:end]), start))
     return sorted(kept)
 
 
-def _extremes(part: Sequence[Any], start: int) -> tuple[int, ...]:
+def _extremes(part: list[Any], start: int) -> tuple[int, ...]:
+    """A list, since an array would make new objects of its numbers for each function."""
     if math.isnan(sum(part)):
         numbers = [(value, index) for index, value in enumerate(part) if value == value]
         if not numbers:

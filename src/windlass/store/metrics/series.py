@@ -10,7 +10,6 @@ from typing import Any
 from sqlalchemy import Connection, Row, bindparam, delete, insert, select, update
 
 from windlass.core.entities import Run
-from windlass.core.errors import NotFound
 from windlass.core.metric_rules import LONGEST_DESCRIPTION, line_problem, step_of, value_problem
 from windlass.store.db.base import Database, insert_or
 from windlass.store.db.schema import chunks, series
@@ -24,6 +23,7 @@ log = logging.getLogger(__name__)
 
 SCALAR = "scalar"
 SKIPPED = "metrics_skipped"
+MOST_SERIES = 100  # that are downsampled at once, if they are not named
 _NAMES_AT_ONCE = 1000
 
 _last_start = series.c.length - series.c.length % packing.SIZE
@@ -77,6 +77,19 @@ class Series:
     least: float | None = None
     most: float | None = None
     skipped: int = 0
+
+
+ShownPoint = tuple[int, int | None, float, float]  # index, step, unix time, value
+
+
+@dataclass(frozen=True, slots=True)
+class Downsampled:
+    """A series for a chart. Series that are not of numbers have no points."""
+
+    name: str
+    kind: str
+    count: int
+    points: list[ShownPoint]
 
 
 @dataclass(slots=True)
@@ -173,27 +186,45 @@ class Metrics:
 
         return self._database.read(query)
 
-    def downsample(self, run_id: str, name: str, max_points: int) -> list[tuple[int, int | None, float, float]]:
-        """Downsample a series of numbers to about `max_points` points (index, step, time, value); spikes stay."""
+    def downsample(
+        self, run_id: str, names: Sequence[str] | None, max_points: int, first: int = 0, last: int | None = None
+    ) -> list[Downsampled]:
+        """Series of numbers, each with about `max_points` of its points from index `first` to `last`; spikes stay.
+        Without names, those that were logged first.
+        """
+        rows = self._database.read(lambda c: _found(c, run_id, names))
+        if names is None:
+            rows = rows[:MOST_SERIES]
+        return [
+            Downsampled(row.name, row.kind, row.length, self._thinned(row, max_points, first, last)) for row in rows
+        ]
 
-        def query(connection: Connection) -> list[Packed]:
-            found = _series(connection, find_run(connection, run_id)[0], [name])
-            if not found:
-                raise NotFound(
-                    f"Run {run_id} has no metric {name[:60]!a}.", hint=f"`windlass metrics {run_id}` lists them."
-                )
-            return [_packed(row) for row in connection.execute(_CHUNKS, {"of": found[0].pk, "since": 0})]
+    def _thinned(self, row: Row[Any], max_points: int, first: int, last: int | None) -> list[ShownPoint]:
+        end = row.length if last is None else min(row.length, last + 1)
+        if row.kind != SCALAR or first >= end:
+            return []
+        start = first - first % packing.SIZE
+        asked = {"of": row.pk, "since": start, "most": (end - start + packing.SIZE - 1) // packing.SIZE}
+        packed = self._database.read(lambda c: [_packed(each) for each in c.execute(_SOME_CHUNKS, asked)])
+        return _thin(packed, start, range(first - start, end - start), max_points)
 
-        packed = self._database.read(query)
-        values: Sequence[Any] | None = packing.numbers(packed)
-        if values is not None:
-            indexes = packing.downsample(values, max_points)
-        else:
-            values = [value for each in packed for value in packing.unpack(each).values]
-            numbered = [index for index, value in enumerate(values) if _is_number(value)]
-            numbers = [float(values[index]) for index in numbered]
-            indexes = [numbered[position] for position in packing.downsample(numbers, max_points)]
-        return [_point(packed, values, index) for index in indexes]
+
+def _thin(packed: Sequence[Packed], start: int, part: range, max_points: int) -> list[ShownPoint]:
+    """The chunks begin with the point of index `start`; the part is counted from there."""
+    values: Sequence[Any] | None = packing.numbers(packed)
+    if values is not None:
+        chosen = values[part.start : part.stop]
+        indexes = [part.start + index for index in packing.downsample(chosen, max_points)]
+    else:
+        values = [value for each in packed for value in packing.unpack(each).values]
+        numbered = [index for index in part if index < len(values) and _is_number(values[index])]
+        numbers = [float(values[index]) for index in numbered]
+        indexes = [numbered[position] for position in packing.downsample(numbers, max_points)]
+    return [_point(packed, values, index, start) for index in indexes]
+
+
+def _found(connection: Connection, run_id: str, names: Sequence[str] | None) -> list[Row[Any]]:
+    return _series(connection, find_run(connection, run_id)[0], names)
 
 
 def _is_number(value: Any) -> bool:
@@ -201,9 +232,9 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and value_problem(SCALAR, value) is None
 
 
-def _point(packed: Sequence[Packed], values: Sequence[Any], index: int) -> tuple[int, int | None, float, float]:
+def _point(packed: Sequence[Packed], values: Sequence[Any], index: int, start: int) -> ShownPoint:
     at, step = packing.time_and_step(packed[index // packing.SIZE], index % packing.SIZE)
-    return index, step, at, values[index]
+    return start + index, step, at, values[index]
 
 
 def _group_by_series(lines: Iterable[Mapping[str, Any]], skew_seconds: float) -> tuple[dict[str, _Batch], list[str]]:

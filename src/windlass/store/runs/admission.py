@@ -16,7 +16,7 @@ from windlass.store.db.column_types import now
 from windlass.store.db.schema import QueueState, runs, specs, targets
 from windlass.store.runs import allocations, events
 from windlass.store.runs.records import Capacity, ComputerCapacity, Leased
-from windlass.store.runs.rows import leased_of
+from windlass.store.runs.rows import CHANGED, leased_of
 
 _MOST_COUNTED = 100  # the message of a run counts at most so many ahead of it
 _ADMITTED_AT_ONCE = 1000  # for a target without slots; the next call admits the next ones
@@ -65,7 +65,7 @@ _DISPATCH = (
         fence=runs.c.fence + 1,
         lease_until=lease_clock() + bindparam("lease"),
         last_event=runs.c.last_event + 1,
-        version=runs.c.version + 1,
+        **CHANGED,
     )
     .returning(runs.c.last_event)
 )

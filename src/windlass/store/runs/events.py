@@ -13,13 +13,13 @@ from windlass.core.errors import NotFound
 from windlass.core.states import Reason, RunState
 from windlass.store.db.column_types import clean, now
 from windlass.store.db.schema import events, runs
-from windlass.store.runs.rows import EVENT, event_of
+from windlass.store.runs.rows import CHANGED, EVENT, event_of
 
 _INSERT = insert(events)
 _COUNT = (
     update(runs)
     .where(runs.c.id == bindparam("of"))
-    .values(last_event=runs.c.last_event + 1, version=runs.c.version + 1)
+    .values(last_event=runs.c.last_event + 1, **CHANGED)
     .returning(runs.c.pk, runs.c.last_event)
 )
 _READ = (

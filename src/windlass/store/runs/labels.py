@@ -1,4 +1,4 @@
-"""Name, description, tags and properties of runs.
+"""Name, description, tags and properties of runs, and whether they are archived.
 
 Tags and properties are JSON in the run's row, and once more one row each in a table for filters.
 """
@@ -13,9 +13,10 @@ from sqlalchemy import Connection, bindparam, delete, insert, update
 
 from windlass.core.entities import Run
 from windlass.core.errors import Conflict, TooLarge
-from windlass.store.db.column_types import clean
+from windlass.store.db import search_texts
+from windlass.store.db.column_types import clean, now
 from windlass.store.db.schema import labels, runs
-from windlass.store.runs.rows import RUN, run_of
+from windlass.store.runs.rows import CHANGED, RUN, run_of
 
 V = TypeVar("V")
 
@@ -36,7 +37,8 @@ _REWRITE = (
         tags=bindparam("new_tags"),
         properties=bindparam("new_properties"),
         searched=bindparam("new_searched"),
-        version=runs.c.version + 1,
+        archived_at=bindparam("new_archived_at"),
+        **CHANGED,
     )
     .returning(*RUN)
 )
@@ -49,10 +51,15 @@ def with_changes(
     tags: Mapping[str, str | None] | None = None,
     remove_tags: Iterable[str] = (),
     properties: Mapping[str, str] | None = None,
+    archived: bool | None = None,
 ) -> Run:
     """The run with these changes. A property is written once: the same value again is accepted, another is a
-    Conflict.
+    Conflict. So is archiving a run that has not ended: lists would hide it.
     """
+    if archived and not run.is_final:
+        raise Conflict(
+            f"Run {run.id} is {run.status}: only a run that has ended can be archived.", "Cancel it, or wait."
+        )
     fixed = {clean(key): clean(value) for key, value in (properties or {}).items()}
     for key, value in fixed.items():
         if run.properties.get(key, value) != value:
@@ -68,6 +75,7 @@ def with_changes(
         description=run.description if description is None else clean(description),
         tags=_bounded(run, "tags", kept | cleaned(tags or {})),
         properties=_bounded(run, "properties", run.properties | fixed),
+        archived_at=run.archived_at if archived is None else (run.archived_at or now()) if archived else None,
     )
 
 
@@ -86,7 +94,8 @@ def rewrite(connection: Connection, pk: int, old: Run, new: Run) -> Run:
         "new_description": new.description,
         "new_tags": new.tags,
         "new_properties": new.properties,
-        "new_searched": search_text(new.id, new.name),
+        "new_searched": search_texts.of_run(new.id, new.name, new.experiment, new.tags),
+        "new_archived_at": new.archived_at,
     }
     return run_of(connection.execute(_REWRITE, values).one())
 
@@ -99,11 +108,6 @@ def add(connection: Connection, pk: int, tags: Mapping[str, str | None], propert
 
 def cleaned(values: Mapping[str, str | None]) -> dict[str, str | None]:
     return {clean(key): None if value is None else clean(value) for key, value in values.items()}
-
-
-def search_text(id: str, name: str) -> str:
-    """The text that a search looks through: id and name, case folded."""
-    return f"{id}\n{name}".casefold()
 
 
 def _changes(old: Mapping[str, V], new: Mapping[str, V]) -> tuple[list[str], dict[str, V]]:

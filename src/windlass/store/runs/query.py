@@ -9,7 +9,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -22,6 +22,7 @@ from windlass.core.states import ACTIVE, RunState
 TIMES = ("created_at", "started_at", "ended_at")
 NUMBERS = ("duration", "number")
 TEXTS = ("name", "state", "experiment")
+ARCHIVED = ("no", "only", "all")
 MOST = 1000
 _METRIC = "metric."
 _LONGEST = 1000
@@ -39,16 +40,27 @@ class RunQuery:
     type: str | None = None
     parent: str | None = None  # "none" for roots
     target: str | None = None
+    submitted_by: tuple[str, ...] = ()  # members
+    archived: str = "no"  # "no", "only" or "all"
     tags: tuple[str, ...] = ()  # "key" or "key:value"
     properties: tuple[str, ...] = ()  # "key" or "key:value"
     where: tuple[str, ...] = ()  # "metric.loss<0.1"
     since: datetime | None = None
     until: datetime | None = None
-    search: str = ""
+    search: str = ""  # in id, name, experiment, tags and arguments
     sort: str = "-created_at"
     metrics: tuple[str, ...] = ()  # names whose last values are shown
+    arguments: bool = False  # whether script and arguments are shown
     limit: int = 100
     cursor: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CommandLine:
+    """What a run executes: a script with arguments, or a command ("" is its script). Interactive runs have neither."""
+
+    script: str = ""
+    arguments: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +68,7 @@ class Page:
     runs: list[Run]
     next: str | None
     metrics: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # run id -> name -> last value
+    commands: Mapping[str, CommandLine] = field(default_factory=dict)  # by run id
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +140,12 @@ def parse_sort(text: str) -> Sort:
     return Sort(key, False, is_descending)
 
 
+def check_archived(text: str) -> str:
+    if text not in ARCHIVED:
+        raise InvalidRequest(f"archived is no, only or all, not {text[:60]!a}.")
+    return text
+
+
 def check_limit(limit: int) -> int:
     if not 1 <= limit <= MOST:
         raise InvalidRequest(f"A page has 1 to {MOST} runs; {limit} were asked for.")
@@ -159,7 +178,7 @@ _CHECKSUM_LENGTH = 16
 
 
 def _checksum(query: RunQuery, body: str) -> str:
-    same = dataclasses.replace(query, cursor=None, limit=1, metrics=())
+    same = dataclasses.replace(query, cursor=None, limit=1, metrics=(), arguments=False)
     parameters = json.dumps(codec.to_wire(same), sort_keys=True)
     return hashlib.sha256(f"{parameters}\n{body}".encode()).hexdigest()[:_CHECKSUM_LENGTH]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, ClassVar
 
 from windlass.core.entities import Allocation, Artifact, Run, RunSpec
 from windlass.core.states import Reason
@@ -78,6 +78,35 @@ class Ending:
     artifacts: Sequence[Artifact] = ()
     started_at: datetime | None = None
     ended_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UnfinishedRun:
+    """A dispatched or an interactive run. `has_owner`: whether a server or a script takes care of it."""
+
+    run: Run
+    spec: RunSpec | None
+    has_owner: bool
+    cancel_at: datetime | None  # when its cancel was requested
+
+
+@dataclass(frozen=True, slots=True)
+class UncleanedAttempt:
+    """An attempt that has ended and may have files or processes on its machine. Its run may be deleted by now."""
+
+    OF_ATTEMPT: ClassVar[tuple[str, ...]] = ("number", "nonce", "handle", "reason")
+
+    workspace: str
+    target: str
+    run: str
+    number: int
+    nonce: str
+    handle: Mapping[str, Any]
+    reason: Reason | None
+
+    @property
+    def key(self) -> tuple[str, int, str]:
+        return self.run, self.number, self.nonce
 
 
 @dataclass(frozen=True, slots=True)

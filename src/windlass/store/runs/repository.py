@@ -27,6 +27,10 @@ from windlass.store.db.schema import QueueState, runs, snapshots, specs, targets
 from windlass.store.runs import (
     admission,
     attempt_cleanup,
+    changes,
+    columns,
+    counts,
+    deletion,
     events,
     labels,
     leases,
@@ -34,12 +38,16 @@ from windlass.store.runs import (
     search,
     submission,
     transitions,
+    unfinished,
     writer_offsets,
 )
 from windlass.store.runs.admission import CapacityOf
+from windlass.store.runs.changes import ChangePosition, Changes
+from windlass.store.runs.columns import Columns
+from windlass.store.runs.counts import RunCounts
 from windlass.store.runs.query import Page, RunQuery
-from windlass.store.runs.records import Attempt, Ending, Leased, NewRun, Submitted
-from windlass.store.runs.rows import RUN, find_run, run_of
+from windlass.store.runs.records import Attempt, Ending, Leased, NewRun, Submitted, UncleanedAttempt, UnfinishedRun
+from windlass.store.runs.rows import CHANGED, RUN, find_run, run_of
 
 T = TypeVar("T")
 
@@ -177,6 +185,25 @@ class Runs:
     def find(self, query: RunQuery) -> Page:
         return self._database.read(lambda c: search.find(c, query))
 
+    def columns(self, workspace: str, experiment: str | None = None) -> Columns:
+        """What a table of runs can show and filter by, as far as recent runs have it."""
+        return self._database.read(lambda c: columns.find(c, workspace, experiment))
+
+    def count_by_state(self, workspace: str) -> dict[RunState, int]:
+        """How many runs that are not archived are in which state."""
+        return self._database.read(lambda c: counts.by_state(c, workspace))
+
+    def count_by_experiment(self, workspace: str) -> dict[str, RunCounts]:
+        """The counts of experiments with runs."""
+        return self._database.read(lambda c: counts.by_experiment(c, workspace))
+
+    def count_of_experiment(self, workspace: str, name: str) -> RunCounts:
+        return self._database.read(lambda c: counts.of_experiment(c, workspace, name))
+
+    def unfinished(self, workspace: str) -> list[UnfinishedRun]:
+        """The oldest dispatched and interactive runs of a workspace, at most 1000."""
+        return self._database.read(lambda c: unfinished.find(c, workspace))
+
     def children(self, workspace: str, id: str, recursive: bool = False) -> list[Run]:
         return self._database.read(lambda c: _children(c, workspace, id, recursive))
 
@@ -185,6 +212,14 @@ class Runs:
 
     def attempts(self, id: str) -> list[Attempt]:
         return self._database.read(lambda c: transitions.read_attempts(c, id))
+
+    def changed_since(self, workspace: str, position: ChangePosition) -> Changes:
+        """The runs that changed after a position, on a shared database."""
+        return self._database.read(lambda c: changes.since(c, workspace, position))
+
+    def change_position(self, workspace: str, seconds: float) -> ChangePosition:
+        """The position of so many seconds ago, on a shared database."""
+        return self._database.read(lambda c: changes.position(c, workspace, seconds))
 
     # Changes of state
 
@@ -318,14 +353,17 @@ class Runs:
 
     def uncleaned(
         self, before: datetime, limit: int, elsewhere: attempt_cleanup.TargetKeys = ()
-    ) -> list[tuple[Run, Attempt]]:
+    ) -> list[UncleanedAttempt]:
         return self._database.read(lambda c: attempt_cleanup.uncleaned(c, before, limit, elsewhere))
 
-    def given_up(self, limit: int, elsewhere: attempt_cleanup.TargetKeys = ()) -> list[tuple[Run, Attempt]]:
+    def given_up(self, limit: int, elsewhere: attempt_cleanup.TargetKeys = ()) -> list[UncleanedAttempt]:
         return self._database.read(lambda c: attempt_cleanup.given_up(c, limit, elsewhere))
 
-    def mark_cleaned(self, cleaned: Sequence[tuple[str, int]]) -> None:
-        """Mark attempts, given by run and number, as having no files left on their machines."""
+    def uncleaned_of_deleted(self, limit: int, elsewhere: attempt_cleanup.TargetKeys = ()) -> list[UncleanedAttempt]:
+        return self._database.read(lambda c: attempt_cleanup.deleted(c, limit, elsewhere))
+
+    def mark_cleaned(self, cleaned: Sequence[tuple[str, int, str]]) -> None:
+        """Mark attempts, given by run, number and nonce, as having no files left on their machines."""
         self._database.write(lambda c: attempt_cleanup.mark_cleaned(c, cleaned), durable=False)
 
     # Reports of owners and scripts
@@ -359,17 +397,26 @@ class Runs:
         tags: Mapping[str, str | None] | None = None,
         remove_tags: Sequence[str] = (),
         properties: Mapping[str, str] | None = None,
+        archived: bool | None = None,
     ) -> Run:
-        """Change a run's name, description, tags and properties. Properties are written once: another value is a
-        Conflict.
+        """Change a run's name, description, tags and properties, archive it or restore it. Properties are written once:
+        another value is a Conflict. So is archiving a run that has not ended.
         """
 
         def transaction(connection: Connection) -> Run:
             pk, run = find_run(connection, id, workspace, lock=True)
-            changed = labels.with_changes(run, name, description, tags, remove_tags, properties)
+            changed = labels.with_changes(run, name, description, tags, remove_tags, properties, archived)
             return labels.rewrite(connection, pk, run, changed)
 
         return self._database.write(transaction)
+
+    def delete(
+        self, workspace: str, id: str, with_children: bool, by: str, check: Callable[[Run], None] = lambda run: None
+    ) -> list[str]:
+        """Delete a run that has ended, with all that belongs to it in the database, and its descendants if that is
+        wanted; otherwise children are a Conflict. Returns the ids. `check` raises an error to refuse one of the runs.
+        """
+        return self._database.write(lambda c: deletion.delete_tree(c, workspace, id, with_children, by, check))
 
     def attach_snapshot(self, workspace: str, id: str, digest: str) -> Run:
         """Set the source tree of an interactive run, once."""
@@ -380,7 +427,7 @@ class Runs:
                 if run.snapshot != digest:
                     raise Conflict(f"Run {id} has the snapshot {run.snapshot} already.")
                 return run
-            changed = update(runs).where(runs.c.pk == pk).values(snapshot=digest, version=runs.c.version + 1)
+            changed = update(runs).where(runs.c.pk == pk).values(snapshot=digest, **CHANGED)
             return run_of(connection.execute(changed.returning(*RUN)).one())
 
         return self._database.write(transaction)

@@ -8,6 +8,7 @@ from sqlalchemy import Connection, Row, bindparam, select
 
 from windlass.core.entities import Artifact, Event, Run
 from windlass.core.errors import NotFound
+from windlass.store.db.base import change_clock
 from windlass.store.db.schema import artifacts, attempts, events, runs, specs
 from windlass.store.runs.records import Attempt, Leased
 
@@ -15,6 +16,9 @@ RUN = tuple(runs.c[name] for name in Run.__dataclass_fields__)
 ATTEMPT = tuple(attempts.c[name] for name in Attempt.__dataclass_fields__)
 EVENT = tuple(events.c[name] for name in ("seq", "at", "kind", "state", "reason", "message", "data"))
 ARTIFACT = tuple(artifacts.c[name] for name in Artifact.__dataclass_fields__)
+
+# Set by every change of a run that lists and streams show.
+CHANGED = {"version": runs.c.version + 1, "changed_at": change_clock()}
 
 _BY_ID = select(runs.c.pk, *RUN).where(runs.c.id == bindparam("id"))
 _BY_ID_LOCKED = _BY_ID.with_for_update(key_share=True)

@@ -13,23 +13,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import BigInteger, Connection, Select, Text, bindparam, func, select, tuple_, type_coerce
+from sqlalchemy import BigInteger, Connection, Select, Text, bindparam, func, or_, select, tuple_, type_coerce
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.elements import ColumnElement
 from sqlalchemy.sql.functions import FunctionElement
 
 from windlass.core.entities import Run
-from windlass.store.db.column_types import clean
-from windlass.store.db.schema import labels, runs, series
+from windlass.store.db.column_types import Json, clean
+from windlass.store.db.schema import labels, runs, series, specs
 from windlass.store.runs.labels import PROPERTY, TAG
 from windlass.store.runs.query import (
     TEXTS,
+    CommandLine,
     Condition,
     Page,
     Position,
     RunQuery,
     Sort,
+    check_archived,
     check_limit,
     parse_condition,
     parse_label,
@@ -44,6 +46,10 @@ Check = ColumnElement[bool]
 Listed = Select[int]
 
 _SOME = select(runs.c.pk, *RUN).where(runs.c.pk.in_(bindparam("pks", expanding=True)))
+_SEARCHED = (runs.c.searched, runs.c.searched_arguments)
+_COMMANDS = select(specs.c.run, type_coerce(specs.c.spec, Json)).where(
+    specs.c.run.in_(bindparam("pks", expanding=True))
+)
 FEW = 1500  # runs per filter: the more filters, the longer the walk
 
 _COMPARE: Mapping[str, Any] = {
@@ -89,7 +95,12 @@ def find(connection: Connection, query: RunQuery) -> Page:
     following = write_cursor(query, found[limit - 1]) if len(found) > limit else None
     pks = [each.pk for each in found[:limit]]
     listed = _runs(connection, pks)
-    return Page([listed[pk] for pk in pks], following, _last_values(connection, listed, query.metrics))
+    return Page(
+        [listed[pk] for pk in pks],
+        following,
+        _last_values(connection, listed, query.metrics),
+        _commands(connection, listed) if query.arguments else {},
+    )
 
 
 def _filters(query: RunQuery) -> list[Filter]:
@@ -103,6 +114,9 @@ def _filters(query: RunQuery) -> list[Filter]:
         filters.append(
             Filter(_unindexed(runs.c.state).in_(states), select(runs.c.pk).where(here, runs.c.state.in_(states)))
         )
+    if query.submitted_by:
+        check = runs.c.submitted_by.in_(query.submitted_by)
+        filters.append(Filter(check, select(runs.c.pk).where(here, check)))
     if query.parent not in (None, "none"):
         listed = select(runs.c.pk).where(runs.c.parent == query.parent)
         filters.append(Filter(_unindexed(runs.c.parent) == query.parent, listed))
@@ -112,6 +126,8 @@ def _filters(query: RunQuery) -> list[Filter]:
 
 def _plain_checks(query: RunQuery) -> list[Check]:
     checks: list[Check] = []
+    if check_archived(query.archived) != "all":
+        checks.append(runs.c.archived_at.is_(None) if query.archived == "no" else runs.c.archived_at.is_not(None))
     if query.parent == "none":
         checks.append(_unindexed(runs.c.parent).is_(None))
     if query.type is not None:
@@ -123,7 +139,8 @@ def _plain_checks(query: RunQuery) -> list[Check]:
     if query.until is not None:
         checks.append(runs.c.created_at <= query.until)
     if query.search:
-        checks.append(runs.c.searched.contains(clean(query.search).casefold(), autoescape=True))
+        text = clean(query.search).casefold()
+        checks.append(or_(*(column.contains(text, autoescape=True) for column in _SEARCHED)))
     return checks
 
 
@@ -243,6 +260,18 @@ def _last_values(connection: Connection, listed: Mapping[int, Run], names: Seque
         for pk, name, value in connection.execute(asked).all():
             values[listed[pk].id][name] = value
     return values
+
+
+def _commands(connection: Connection, listed: Mapping[int, Run]) -> dict[str, CommandLine]:
+    if not listed:
+        return {}
+    rows = connection.execute(_COMMANDS, {"pks": list(listed)}).all()
+    return {listed[pk].id: command_line(spec) for pk, spec in rows}
+
+
+def command_line(spec: Mapping[str, Any]) -> CommandLine:
+    """Script and arguments, from a stored specification."""
+    return CommandLine(spec.get("script") or "", [*spec.get("command", ()), *spec.get("arguments", ())])
 
 
 class _Unindexed(FunctionElement[Any]):

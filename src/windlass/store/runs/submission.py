@@ -16,7 +16,8 @@ from windlass.core.errors import Conflict, NotFound
 from windlass.core.placement import Amount, Key, Room, Share, Waiting, place
 from windlass.core.states import Intent, Reason, RunState
 from windlass.store.catalog.targets import CREATING, DELETING, FAILED, GET
-from windlass.store.db.base import insert_or, lease_clock
+from windlass.store.db import search_texts
+from windlass.store.db.base import change_clock, insert_or, lease_clock
 from windlass.store.db.column_types import clean, now
 from windlass.store.db.schema import QueueState, attempts, experiments, runs, specs
 from windlass.store.runs import admission, allocations, events, labels
@@ -37,7 +38,11 @@ _NUMBER = (
 )
 _PARENT = select(runs.c.root).where(runs.c.workspace == bindparam("workspace"), runs.c.id == bindparam("parent"))
 _TARGET = GET.with_for_update(read=True, key_share=True)
-_ADD = insert(runs).values(lease_until=lease_clock() + bindparam("lease")).returning(runs.c.id, runs.c.pk)
+_ADD = (
+    insert(runs)
+    .values(lease_until=lease_clock() + bindparam("lease"), changed_at=change_clock())
+    .returning(runs.c.id, runs.c.pk)
+)
 _COLUMNS = [column.name for column in RUN]
 _ADD_SPEC = insert(specs)
 _ADD_ATTEMPT = insert(attempts)
@@ -250,8 +255,13 @@ def _row(
         "lease": lease,
         "fence": 0 if lease is None else 1,
         "heartbeat_at": run.created_at,
-        "searched": labels.search_text(run.id, run.name),
+        "searched": search_texts.of_run(run.id, run.name, run.experiment, run.tags),
+        "searched_arguments": search_texts.of_words(_words(new.spec)),
     }
+
+
+def _words(spec: RunSpec | None) -> Sequence[str]:
+    return () if spec is None else (spec.script or "", *spec.command, *spec.arguments)
 
 
 def _new_run(connection: Connection, new: NewRun, number: int, state: RunState, reason: Reason, message: str) -> Run:

@@ -18,14 +18,14 @@ from windlass.store.db.schema import QueueState, attempts, runs
 from windlass.store.files import artifacts, attempt_files
 from windlass.store.runs import allocations, events
 from windlass.store.runs.records import Attempt, Ending
-from windlass.store.runs.rows import ATTEMPT, RUN, find_run, run_of
+from windlass.store.runs.rows import ATTEMPT, CHANGED, RUN, find_run, run_of
 
 _GUARD = and_(runs.c.id == bindparam("of"), runs.c.state == bindparam("expect"))
 _FENCED = and_(_GUARD, runs.c.fence == bindparam("held"))
 _MESSAGE = {
     "reason": bindparam("why"),
     "message": bindparam("text"),
-    "version": runs.c.version + 1,
+    **CHANGED,
     "last_event": runs.c.last_event + 1,
 }
 _CHANGE = {"state": bindparam("to"), "state_at": bindparam("now"), **_MESSAGE}
@@ -50,10 +50,7 @@ def _statement(is_fenced: bool, change: Mapping[str, Any]) -> Any:
 
 _UPDATE_MESSAGE = update(runs).where(_FENCED).values(**_MESSAGE).returning(*_WITH_EVENT)
 _UPDATE_PROGRESS = (
-    update(runs)
-    .where(_FENCED)
-    .values(reason=bindparam("why"), message=bindparam("text"), version=runs.c.version + 1)
-    .returning(*RUN)
+    update(runs).where(_FENCED).values(reason=bindparam("why"), message=bindparam("text"), **CHANGED).returning(*RUN)
 )
 _MOVES = {fenced: _statement(fenced, {}) for fenced in (False, True)}
 _STARTS = {fenced: _statement(fenced, _START) for fenced in (False, True)}
@@ -68,7 +65,7 @@ _END_ATTEMPT = (
 _REQUEST_CANCEL = (
     update(runs)
     .where(runs.c.pk == bindparam("of"))
-    .values(intent=Intent.CANCEL, version=runs.c.version + 1, last_event=runs.c.last_event + 1)
+    .values(intent=Intent.CANCEL, **CHANGED, last_event=runs.c.last_event + 1)
     .returning(*_WITH_EVENT)
 )
 _QUEUE_STATE = select(runs.c.queue_state).where(runs.c.pk == bindparam("of"))
@@ -87,7 +84,7 @@ _ADD_ATTEMPT = insert(attempts)
 _REQUEST_EVICTION = (
     update(runs)
     .where(runs.c.pk == bindparam("of"))
-    .values(eviction=bindparam("why"), version=runs.c.version + 1, last_event=runs.c.last_event + 1)
+    .values(eviction=bindparam("why"), **CHANGED, last_event=runs.c.last_event + 1)
     .returning(*_WITH_EVENT)
 )
 _OWNED = select(runs.c.pk).where(

@@ -46,6 +46,7 @@ def test_the_kind_is_listed_with_its_schemas(server: RealServer) -> None:
     [kind] = [kind for kind in server.ask("GET", "/kinds")["kinds"] if kind["kind"] == "teapot"]
     assert kind["description"].startswith("A pot that is attached by its host and a token.\n\n")
     assert (kind["is_attachable"], kind["is_managed"], kind["has_nodes"]) == (True, False, False)
+    assert (kind["title"], kind["is_scalable"], kind["is_this_computer"]) == ("Teapot", False, False)
     assert kind["config_schema"]["properties"]["host"]["cli"]["options"] == ["-H", "--host"]
     assert set(kind["credentials_schema"]["properties"]) == {"token"}
     assert kind["mutable_settings"] == ["tea"] and kind["has_workspace_credential"] is False

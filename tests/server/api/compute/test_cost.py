@@ -29,6 +29,9 @@ def test_the_cost_of_runs_and_targets(server: Server) -> None:
     found = server.call("GET", f"{HOME}/cost").json
     assert found["currency"] == "USD"
     assert [(run["run"], run["cost"]) for run in found["runs"]] == [(third, 0.36), (first, 0.146), (second, 0.073)]
+    assert {run["submitted_by"] for run in found["runs"]} == {"owner"}
+    prices = {each["name"]: each["price_per_hour"] for each in server.call("GET", f"{HOME}/targets").json["targets"]}
+    assert (prices["cpu"], prices["gpu"], prices["local"]) == (0.146, pytest.approx(0.18), None)
     assert found["targets"] == [
         {
             "target": "gpu", "vm_size": "STANDARD_NC6", "vm_priority": "lowpriority",

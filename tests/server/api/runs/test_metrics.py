@@ -163,3 +163,25 @@ def test_a_summary_has_the_last_value_and_the_extremes(server: Server) -> None:
     assert found["loss"]["values"] == [{"v": 2.5, "t": 3002.0, "s": 2002}]
     assert (found["loss"]["count"], found["loss"]["min"], found["loss"]["max"]) == (2003, 1.5, 3.0)
     assert found["note"]["values"] == [{"v": "fine", "t": 2.0}]
+
+
+def test_many_series_are_thinned_in_one_answer(server: Server) -> None:
+    run = server.interactive()["id"]
+    table = {"n": "rows", "v": {"a": [1]}, "t": 1.0, "k": "table"}
+    log(server, run, [*lines(*map(float, range(3000))), *lines(0.5, math.inf, name="b/c"), table])
+    found = server.call("GET", f"{HOME}/runs/{run}/series?max_points=100").json["series"]
+    assert [(series["name"], series["kind"], series["count"], len(series["points"])) for series in found] == [
+        ("loss", "scalar", 3000, 98), ("b/c", "scalar", 2, 2), ("rows", "table", 1, 0),
+    ]  # fmt: skip
+    assert found[1]["points"] == [[0, 0, 1000.0, 0.5], [1, 1, 1001.0, None]]
+    named = server.call("GET", f"{HOME}/runs/{run}/series?name=b/c&name=none").json["series"]
+    assert [series["name"] for series in named] == ["b/c"]
+
+
+def test_a_part_of_a_series_is_read_by_its_indexes(server: Server) -> None:
+    run = server.interactive()["id"]
+    log(server, run, lines(*map(float, range(3000))))
+    part = server.call("GET", f"{HOME}/runs/{run}/metrics/loss?first=1500&last=1502").json
+    assert part["count"] == 3000 and part["points"] == [[n, n, 1000.0 + n, float(n)] for n in (1500, 1501, 1502)]
+    assert server.call("GET", f"{HOME}/runs/{run}/series?first=2990").json["series"][0]["points"][0][0] == 2990
+    assert server.call("GET", f"{HOME}/runs/{run}/metrics/none").code == "not_found"

@@ -197,7 +197,7 @@ def detach(request: ApiRequest, workspace: WorkspaceName, name: TargetName, forc
     ingest = RunIngest(context.store, context.event_bus, context.settings.log_cap_bytes)
     for run in left:
         ingest.seal_logs_of_detached(run)
-        context.event_bus.publish(run.id)
+        context.event_bus.publish_change(workspace, run.id)
     return json_response({"name": name, "left": [run.id for run in left]})
 
 

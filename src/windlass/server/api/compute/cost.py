@@ -28,6 +28,7 @@ class RunCost(TypedDict):
     run: str
     experiment: str
     target: str
+    submitted_by: str
     state: RunState
     created_at: Time
     node_seconds: float
@@ -79,8 +80,7 @@ class _Size(NamedTuple):
 
     @property
     def price(self) -> float | None:
-        size = vm_sizes.find(str(self.vm_size or ""))
-        return None if size is None else size.price_per_hour(self.vm_priority == "lowpriority")
+        return vm_sizes.node_price(self._asdict())
 
 
 class _Sizes:
@@ -102,6 +102,7 @@ def _run_cost(time: NodeTime, size: _Size) -> RunCost:
         "run": time.run,
         "experiment": time.experiment,
         "target": time.target,
+        "submitted_by": time.submitted_by,
         "state": time.state,
         "created_at": format_time(time.created_at),
         "node_seconds": round(time.seconds, 3),

@@ -42,7 +42,8 @@ class VmSizeView(TypedDict):
     cores: int
     memory_gb: float
     gpus: int
-    price: float | None
+    price: float | None  # US dollars an hour; null if it is not known
+    low_priority_price: float | None
 
 
 class VmSizes(TypedDict):
@@ -86,5 +87,6 @@ def _size_view(size: VmSize) -> VmSizeView:
         "cores": size.cores,
         "memory_gb": size.memory_gb,
         "gpus": size.gpus,
-        "price": size.price,
+        "price": size.price_per_hour(),
+        "low_priority_price": size.price_per_hour(is_low_priority=True),
     }

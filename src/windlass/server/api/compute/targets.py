@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -13,11 +11,12 @@ from starlette.responses import Response
 from typing_extensions import TypedDict
 
 from windlass import drivers
+from windlass.core.codec import format_time
 from windlass.core.entities import Target
-from windlass.core.errors import InvalidRequest, WindlassError
-from windlass.drivers.base import Attachable, Driver, HasNodes, Managed, NoCredentials, Node
+from windlass.core.errors import InvalidRequest
+from windlass.drivers.base import Attachable, Managed, Node
 from windlass.server.api.compute import managed_targets
-from windlass.server.api.views import TargetView, target_view
+from windlass.server.api.views import TargetView, Time, target_view
 from windlass.server.clusters.quotas import cluster_check
 from windlass.server.execution.target_probe import outline, valid_config
 from windlass.server.http.parameters import Body, TargetName, WorkspaceName
@@ -54,26 +53,12 @@ class NodeView(TypedDict):
     resources: dict[str, Any]
     runs: list[str]
     message: str
+    created_at: Time | None
+    idle_since: Time | None
 
 
 class Nodes(TypedDict):
     nodes: list[NodeView]
-
-
-class KindView(TypedDict):
-    kind: str
-    description: str
-    is_attachable: bool
-    is_managed: bool
-    has_nodes: bool
-    config_schema: dict[str, Any]
-    credentials_schema: dict[str, Any]
-    mutable_settings: list[str]
-    has_workspace_credential: bool
-
-
-class Kinds(TypedDict):
-    kinds: list[KindView]
 
 
 @route("GET", TARGETS, "targets.read", answers=Targets)
@@ -161,41 +146,6 @@ def _node_view(node: Node) -> NodeView:
         "resources": dict(node.resources),
         "runs": list(node.runs),
         "message": node.message,
-    }
-
-
-@route("GET", "/workspaces/{workspace}/kinds", "targets.read", answers=Kinds)
-def kinds(request: ApiRequest, workspace: WorkspaceName) -> Response:
-    """List the kinds of targets, with the JSON schemas of their configuration and credentials.
-
-    Kinds of packages that are not installed are left out.
-    """
-    return json_response({"kinds": kind_views()})
-
-
-def kind_views() -> list[KindView]:
-    """The kinds for users, as their drivers declare them."""
-    return [_kind_view(driver) for driver in _installed() if not driver.is_internal]
-
-
-def _installed() -> Iterator[type[Driver[Any]]]:
-    for kind in drivers.known_kinds():
-        try:
-            yield drivers.load(kind)
-        except WindlassError as e:
-            log.warning("kind=%s is left out: %s", kind, e.message)
-
-
-def _kind_view(driver: type[Driver[Any]]) -> KindView:
-    credentials = getattr(driver, "credentials_model", NoCredentials)
-    return {
-        "kind": driver.kind,
-        "description": inspect.cleandoc(driver.__doc__ or ""),
-        "is_attachable": issubclass(driver, Attachable),
-        "is_managed": issubclass(driver, Managed),
-        "has_nodes": issubclass(driver, HasNodes),
-        "config_schema": driver.config_model.model_json_schema(),
-        "credentials_schema": credentials.model_json_schema(),
-        "mutable_settings": sorted(driver.mutable_settings),
-        "has_workspace_credential": getattr(driver, "workspace_credential", None) is not None,
+        "created_at": None if node.created_at is None else format_time(node.created_at),
+        "idle_since": None if node.idle_since is None else format_time(node.idle_since),
     }

@@ -114,7 +114,7 @@ def attach_snapshot(request: ApiRequest, workspace: WorkspaceName, id: RunId, bo
         raise Conflict(f"Run {id} was submitted with its snapshot.")
     digest = keep_files(store, body.files)
     store.runs.attach_snapshot(workspace, id, digest)
-    request.context.event_bus.publish(id)
+    request.context.event_bus.publish_change(workspace, id)
     return json_response(snapshot_view(store.snapshots.get(digest)), 201)
 
 

@@ -33,7 +33,7 @@ from windlass.server.http.request import ApiRequest, json_response
 from windlass.server.http.routing import API, route
 from windlass.server.security.principals import check_own
 from windlass.server.streaming.log_reader import log_paths, read_log
-from windlass.store import Ending, RunQuery, Store
+from windlass.store import CommandLine, Ending, RunQuery, Store
 
 TAG = "runs"
 
@@ -55,6 +55,7 @@ class Describe(Body):
     tags: Tags | None = None
     remove_tags: Annotated[list[TagKey], Field(max_length=1000)] = []
     properties: Properties | None = None
+    archived: bool | None = None
 
 
 class EndError(Body):
@@ -85,6 +86,8 @@ def find(
     type: Text | None = None,
     parent: Text | None = None,
     target: Text | None = None,
+    submitted_by: Texts = (),
+    archived: Literal["no", "only", "all"] = "no",
     tag: Texts = (),
     property: Texts = (),
     where: Texts = (),
@@ -93,10 +96,11 @@ def find(
     search: Text = "",
     sort: Text = "-created_at",
     metrics: Texts = (),
+    arguments: bool = False,
     limit: Annotated[int, Field(ge=1, le=1000)] = 100,
     cursor: Annotated[str, Field(max_length=10_000)] | None = None,
 ) -> Response:
-    """List runs by filters, in pages. `next` is the `cursor` of the next page."""
+    """List runs by filters, in pages. `next` is the `cursor` of the next page. Archived runs are left out."""
     if request.principal.run is not None:
         if parent is None or parent == "none":
             raise Denied("With a run's own token only the children of that run can be listed.", "Name it: parent=")
@@ -109,6 +113,8 @@ def find(
         type=type,
         parent=parent,
         target=target,
+        submitted_by=submitted_by,
+        archived=archived,
         tags=tag,
         properties=property,
         where=where,
@@ -117,6 +123,7 @@ def find(
         search=search,
         sort=sort,
         metrics=metrics,
+        arguments=arguments,
         limit=limit,
         cursor=cursor,
     )
@@ -125,6 +132,10 @@ def find(
     if metrics:
         for view in views:
             view["metrics"] = dict(page.metrics.get(view["id"], {}))
+    if arguments:
+        for view in views:
+            line = page.commands.get(view["id"], CommandLine())
+            view["script"], view["arguments"] = line.script, list(line.arguments)
     return json_response({"runs": views, "next": page.next})
 
 
@@ -150,7 +161,7 @@ def run_details(store: Store, run: Run, url: str) -> dict[str, Any]:
 
 @route("PATCH", f"{RUNS}/{{id}}", "runs.write", answers=RunView, errors=(404, 409, 413), body_type="json")
 def describe(request: ApiRequest, workspace: WorkspaceName, id: RunId, body: Describe) -> Response:
-    """Change name, description and tags of a run. Properties can be written once."""
+    """Change name, description and tags of a run, archive it or restore it. Properties can be written once."""
     request.run(id)
     run = request.context.store.runs.describe(
         workspace,
@@ -160,8 +171,9 @@ def describe(request: ApiRequest, workspace: WorkspaceName, id: RunId, body: Des
         tags=body.tags,
         remove_tags=body.remove_tags,
         properties=body.properties,
+        archived=body.archived,
     )
-    request.context.event_bus.publish(id)
+    request.context.event_bus.publish_change(workspace, id)
     return json_response(run_view(run, request.context.url))
 
 
@@ -175,7 +187,7 @@ def cancel(request: ApiRequest, workspace: WorkspaceName, id: RunId) -> Response
     if not run.target and not run.is_final:
         run = _end(request, run, Step(RunState.CANCELED, Reason.CLIENT, "canceled"), None)
     context.reconciler.wake(id)
-    context.event_bus.publish(id)
+    context.event_bus.publish_change(workspace, id)
     return json_response(run_view(run, context.url))
 
 
@@ -190,7 +202,7 @@ def evict(request: ApiRequest, workspace: WorkspaceName, id: RunId, why: Why = "
     run = context.store.runs.request_eviction(workspace, id, why)
     reach("F29")
     context.reconciler.wake(id)
-    context.event_bus.publish(id)
+    context.event_bus.publish_change(workspace, id)
     return json_response(run_view(run, context.url))
 
 
@@ -204,7 +216,7 @@ def end(request: ApiRequest, workspace: WorkspaceName, id: RunId, body: End) -> 
     elif not run.is_final:
         message = body.error.message[:1000] if body.error else ""
         run = _end(request, run, Step(RunState(body.state), Reason.CLIENT, message), error)
-    request.context.event_bus.publish(id)
+    request.context.event_bus.publish_change(workspace, id)
     return json_response(run_view(run, request.context.url))
 
 
@@ -216,7 +228,7 @@ def heartbeat(request: ApiRequest, workspace: WorkspaceName, id: RunId) -> Respo
     run = runs.heartbeat(workspace, id)
     if run.state is RunState.NOT_RESPONDING and not run.target:
         run = runs.advance(id, expect=run.state, step=Step(RunState.RUNNING, Reason.STARTED, ""), fence=None)
-        request.context.event_bus.publish(id)
+        request.context.event_bus.publish_change(workspace, id)
     return json_response(run_view(run, request.context.url))
 
 

@@ -19,7 +19,7 @@ from windlass.server.http.parameters import Body, RunId, WorkspaceName
 from windlass.server.http.request import ApiRequest, json_response
 from windlass.server.http.routing import route
 from windlass.store import Series
-from windlass.store.metrics.series import SCALAR, Metrics
+from windlass.store.metrics.series import SCALAR, Downsampled, Metrics
 
 TAG = "metrics"
 
@@ -27,6 +27,8 @@ MetricName = Annotated[str, Field(min_length=1, max_length=names.MAX_METRIC_NAME
 # A client's writer and a script's file count apart: lines and bytes.
 CLIENT = "client:"
 AT_ONCE = 20_000
+MaxPoints = Annotated[int, Field(ge=4, le=100_000)]
+Index = Annotated[int, Field(ge=0, lt=1 << 53)]
 
 
 @with_config(ConfigDict(extra="forbid", strict=True))
@@ -78,8 +80,13 @@ class AllSeries(TypedDict):
 
 class Thinned(TypedDict):
     name: str
+    kind: str
     count: int
-    points: list[list[float | None]]  # index, step, time, value
+    points: list[list[float | None]]  # index, step, time, value; none of series that are not of numbers
+
+
+class ThinnedSeries(TypedDict):
+    series: list[Thinned]
 
 
 @route("POST", f"{RUNS}/{{id}}/metrics", "runs.write", answers=Next, errors=(404, 409, 413, 507), body_type="metrics")
@@ -99,7 +106,7 @@ def append(request: ApiRequest, workspace: WorkspaceName, id: RunId, body: Lines
         if known >= end:
             return json_response({"offset": known})
         if metrics.append(id, writer, known, end, body.lines[known - body.offset :], attempt=run.attempt):
-            request.context.event_bus.publish(id)
+            request.context.event_bus.publish_change(workspace, id)
             return json_response({"offset": end})
     raise Conflict(f"Writer {body.writer} of run {id} writes twice at the same time.")
 
@@ -131,16 +138,40 @@ def thin(
     workspace: WorkspaceName,
     id: RunId,
     name: MetricName,
-    max_points: Annotated[int, Field(ge=4, le=100_000)] = 1000,
+    max_points: MaxPoints = 1000,
+    first: Index = 0,
+    last: Index | None = None,
 ) -> Response:
-    """One scalar series, downsampled so that its minima and maxima stay."""
+    """One scalar series, downsampled so that its minima and maxima stay. `first` and `last` are indexes of points."""
     request.run(id)
-    metrics = request.context.store.metrics
-    count = metrics.counts(id).get(name)
-    if count is None:
+    found = request.context.store.metrics.downsample(id, [name], max_points, first, last)
+    if not found:
         raise NotFound(f"Run {id} has no metric {name!r}.", f"`windlass metrics {id}` lists those that it has.")
-    points = [[i, step, time, _finite(value)] for i, step, time, value in metrics.downsample(id, name, max_points)]
-    return json_response({"name": name, "count": count, "points": points})
+    return json_response(_thinned(found[0]))
+
+
+@route("GET", f"{RUNS}/{{id}}/series", "runs.read", answers=ThinnedSeries, errors=(404,))
+def thin_many(
+    request: ApiRequest,
+    workspace: WorkspaceName,
+    id: RunId,
+    name: Annotated[tuple[MetricName, ...], Field(max_length=100)] = (),
+    max_points: MaxPoints = 1000,
+    first: Index = 0,
+    last: Index | None = None,
+) -> Response:
+    """Several series for charts, each downsampled so that its minima and maxima stay: those named, or the first 100.
+
+    Names without a series are left out. Series that are not of numbers have no points.
+    """
+    request.run(id)
+    found = request.context.store.metrics.downsample(id, name or None, max_points, first, last)
+    return json_response({"series": [_thinned(series) for series in found]})
+
+
+def _thinned(series: Downsampled) -> Thinned:
+    points = [[i, step, time, _finite(value)] for i, step, time, value in series.points]
+    return {"name": series.name, "kind": series.kind, "count": series.count, "points": points}
 
 
 def _series(series: Series) -> dict[str, Any]:

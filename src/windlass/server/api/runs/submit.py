@@ -104,6 +104,7 @@ def submit(request: ApiRequest, workspace: WorkspaceName, body: Submit, idempote
         new, context.reconciler.owner, context.targets.capacity_of, context.settings.lease_seconds
     )
     reach("F05")
+    context.event_bus.publish_change(workspace, run.id)
     if leased is not None:
         context.reconciler.dispatch(leased)
     else:
@@ -144,6 +145,8 @@ def _create(request: ApiRequest, body: Submit, key: str | None) -> Response:
     news = [_new_run(request, body, key, snapshot, i) for i in range(body.count or 1)]
     runs = context.store.runs.create(news)
     reach("F05")
+    for run in runs:
+        context.event_bus.publish_change(request.workspace, run.id)
     status = 201 if [run.id for run in runs] == [new.id for new in news] else 200
     views = [run_view(run, context.url) for run in runs]
     return json_response(views[0] if body.count is None else {"runs": views}, status)
