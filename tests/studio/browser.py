@@ -93,7 +93,8 @@ class Watch:
         dialog.dismiss()
 
     def _on_response(self, response: Response) -> None:
-        if response.status >= 400 and response.status not in self._statuses:
+        is_early = response.status == 404 and "/lines?" in response.url  # a log is asked for before it is there
+        if response.status >= 400 and response.status not in self._statuses and not is_early:
             self.problems.append(f"{response.status}: {response.request.method} {response.url}")
 
     def _on_failure(self, request: Request) -> None:

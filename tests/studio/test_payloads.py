@@ -161,7 +161,8 @@ def test_files_are_previewed_without_running(
     page = open_page(f"{W}/runs/{attacked['run']}?tab=files")
     settle(page)
     for name in ("page.html", "picture.svg", "table.csv"):
-        page.get_by_text(name, exact=True).first.click()
+        page.get_by_label("Filter Files of the run").fill(name)
+        page.get_by_role("list", name="Files of the run").get_by_text(name, exact=True).click()
         page.wait_for_timeout(300)
     watch.check()
 

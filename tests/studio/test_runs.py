@@ -107,7 +107,7 @@ def test_a_run_is_renamed_noted_and_archived(page: Page, studio: Studio, tmp_pat
     page.get_by_role("dialog").get_by_role("button", name="Save").click()
     expect(page.get_by_role("heading", name="first light")).to_be_visible()
     _actions(page, "Archive")
-    expect(page.get_by_text("archived")).to_be_visible()
+    expect(page.get_by_text("· archived")).to_be_visible()
     assert studio.call("GET", f"{W}/runs?experiment=labels")["runs"] == []
     _actions(page, "Delete")
     page.get_by_role("dialog").get_by_role("button", name=re.compile("Delete")).click()
@@ -180,6 +180,7 @@ def test_by_keyboard_only(page: Page, studio: Studio, content: Content) -> None:
             page.keyboard.press(key)
         page.wait_for_url(f"{studio.url}{W}{path}")
     page.keyboard.press("/")
+    expect(page.get_by_role("dialog").get_by_role("textbox")).to_be_focused()
     page.keyboard.type("slow and steady")
     option = page.get_by_role("dialog").get_by_text("slow and steady").first
     expect(option).to_be_visible()
