@@ -6,7 +6,7 @@ import pytest
 
 from windlass.core import vm_sizes
 from windlass.core.errors import InvalidRequest
-from windlass.core.vm_sizes import SIZES, VmSize, find, require, require_family
+from windlass.core.vm_sizes import SIZES, VmSize, find, node_price, require, require_family
 
 
 @pytest.mark.parametrize("name", ["STANDARD_D2_V2", "Standard_D2_v2", "d2_v2", " standard_d2_v2 "])
@@ -38,6 +38,12 @@ def test_low_priority_costs_less() -> None:
     size = require("STANDARD_NC6")
     assert size.price_per_hour(is_low_priority=True) == pytest.approx(0.18)
     assert VmSize("mine", 1, 1).price_per_hour(is_low_priority=True) is None
+
+
+def test_settings_of_a_target_have_a_price_if_their_size_has() -> None:
+    assert node_price({"vm_size": "standard_nc6", "vm_priority": "lowpriority"}) == pytest.approx(0.18)
+    assert node_price({"vm_size": "STANDARD_NC6"}) == pytest.approx(0.9)
+    assert node_price({}) is None
 
 
 def test_an_unknown_size_is_an_error_that_names_near_ones() -> None:

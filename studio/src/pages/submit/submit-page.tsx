@@ -261,7 +261,7 @@ function Configurations({ workspace, known, chosen, draft }: ConfigurationsProps
           onClose={() => setSaving(false)}
           title="Save as a run configuration"
           action={known.some((each) => each.name === name) ? "Replace" : "Save"}
-          isReady={/^[a-zA-Z][a-zA-Z0-9-]{1,31}$/.test(name)}
+          isReady={/^[a-zA-Z0-9][\w.-]{0,63}$/.test(name)}
           submit={async () => {
             const { snapshot: _, ...content } = specOf(draft, null, registered);
             await api.PUT(one, { params: { path: { workspace, name } }, body: { content } as never });
@@ -271,7 +271,7 @@ function Configurations({ workspace, known, chosen, draft }: ConfigurationsProps
         >
           <TextInput
             label="Name"
-            description="2 to 32 letters, digits and '-', for everybody in the workspace. The files are not part of it."
+            description="Letters, digits, '_', '-' and '.'. It is for everybody in the workspace; the files are not part of it."
             value={name}
             onChange={(event) => setName(event.currentTarget.value)}
             data-autofocus
