@@ -1,5 +1,5 @@
 /** A table for lists of up to a few thousand rows: sorted by a click on a heading, filtered by a text. */
-import { Table, Text, UnstyledButton } from "@mantine/core";
+import { Group, Table, Text, UnstyledButton } from "@mantine/core";
 import {
   type ColumnDef,
   flexRender,
@@ -22,6 +22,20 @@ type Props<Row> = {
   sort?: SortingState;
   empty?: ReactNode;
 };
+
+/** A column at the right with the buttons of each row. */
+export function actionsColumn<Row>(actions: (row: Row) => ReactNode): ColumnDef<Row> {
+  return {
+    id: "actions",
+    header: () => <span className="hidden-text">Actions</span>,
+    enableSorting: false,
+    cell: ({ row }) => (
+      <Group gap={4} justify="flex-end" wrap="nowrap">
+        {actions(row.original)}
+      </Group>
+    ),
+  };
+}
 
 const ARIA = { asc: "ascending", desc: "descending" } as const;
 

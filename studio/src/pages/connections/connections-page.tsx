@@ -1,5 +1,5 @@
 /** Connections: what Azure's coordinates of a resource stand for here. */
-import { Button, Group, Text } from "@mantine/core";
+import { Button, Text } from "@mantine/core";
 import { queryOptions, useQuery } from "@tanstack/react-query";
 import type { ColumnDef } from "@tanstack/react-table";
 import { useState } from "react";
@@ -9,6 +9,7 @@ import { queryClient } from "@/api/queries";
 import { useMay } from "@/api/session";
 import { Code } from "@/components/code";
 import { Confirm } from "@/components/confirm";
+import { actionsColumn } from "@/components/data-table";
 import { ListPage } from "@/components/list-page";
 import { Empty } from "@/components/states";
 import { Ago } from "@/components/time";
@@ -41,18 +42,13 @@ export function ConnectionsPage() {
     { header: "Changed", accessorKey: "changed_at", cell: ({ row }) => <Ago time={row.original.changed_at} /> },
   ];
   if (mayWrite) {
-    columns.push({
-      id: "actions",
-      header: () => <span className="hidden-text">Actions</span>,
-      enableSorting: false,
-      cell: ({ row }) => (
-        <Group justify="flex-end">
-          <Button variant="subtle" color="red" onClick={() => setRemoved(row.original)} aria-label={`Remove ${row.original.name}`}>
-            Remove
-          </Button>
-        </Group>
-      ),
-    });
+    columns.push(
+      actionsColumn((row) => (
+        <Button variant="subtle" color="red" onClick={() => setRemoved(row)} aria-label={`Remove ${row.name}`}>
+          Remove
+        </Button>
+      )),
+    );
   }
   return (
     <ListPage

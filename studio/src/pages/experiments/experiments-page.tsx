@@ -93,12 +93,7 @@ function columnsOf(workspace: string, isWriter: boolean) {
     }),
     ...(isWriter
       ? [
-          column.display({
-            id: "actions",
-            header: () => <span className="hidden-text">Actions</span>,
-            enableSorting: false,
-            cell: ({ row: { original } }) => <Archive workspace={workspace} experiment={original} />,
-          }),
+          actionsColumn((row: Experiment) => <Archive workspace={workspace} experiment={row} />),
         ]
       : []),
   ];

@@ -1,5 +1,5 @@
 /** Members: the tokens of people and programs, with their roles. */
-import { Alert, Button, Group, NumberInput, Select, Stack, Text, TextInput } from "@mantine/core";
+import { Alert, Button, NumberInput, Select, Stack, Text, TextInput } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import type { ColumnDef } from "@tanstack/react-table";
 import { useState } from "react";
@@ -10,6 +10,7 @@ import { session, useMay } from "@/api/session";
 import { Code } from "@/components/code";
 import { Confirm } from "@/components/confirm";
 import { FormModal } from "@/components/form-modal";
+import { actionsColumn } from "@/components/data-table";
 import { ListPage } from "@/components/list-page";
 import { Dot } from "@/components/state-badge";
 import { Empty } from "@/components/states";
@@ -56,18 +57,13 @@ export function MembersPage() {
     { header: "Valid until", accessorKey: "expires_at", cell: ({ row }) => <Validity until={row.original.expires_at} /> },
   ];
   if (mayWrite) {
-    columns.push({
-      id: "actions",
-      header: () => <span className="hidden-text">Actions</span>,
-      enableSorting: false,
-      cell: ({ row }) => (
-        <Group justify="flex-end">
-          <Button variant="subtle" color="red" onClick={() => setRevoked(row.original)} aria-label={`Revoke the token of ${row.original.name}`}>
-            Revoke
-          </Button>
-        </Group>
-      ),
-    });
+    columns.push(
+      actionsColumn((row) => (
+        <Button variant="subtle" color="red" onClick={() => setRevoked(row)} aria-label={`Revoke the token of ${row.name}`}>
+          Revoke
+        </Button>
+      )),
+    );
   }
   return (
     <ListPage

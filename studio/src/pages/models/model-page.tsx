@@ -1,5 +1,5 @@
 /** A model: its versions, and of one of them the files, where it came from, and its labels. */
-import { Anchor, Button, Group, Select, SimpleGrid, Stack, Textarea, TextInput } from "@mantine/core";
+import { Anchor, Button, Select, SimpleGrid, Stack, Textarea, TextInput } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { IconDownload } from "@tabler/icons-react";
 import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
@@ -10,7 +10,7 @@ import { queryClient } from "@/api/queries";
 import { useMay } from "@/api/session";
 import { Code } from "@/components/code";
 import { Confirm } from "@/components/confirm";
-import { DataTable } from "@/components/data-table";
+import { actionsColumn, DataTable } from "@/components/data-table";
 import { FormModal } from "@/components/form-modal";
 import { Facts, Page, Section } from "@/components/page";
 import { Empty, Failure, Loading } from "@/components/states";
@@ -140,23 +140,16 @@ function Files({ workspace, model }: { workspace: string; model: Model }) {
           { header: "Path", accessorKey: "path" },
           { header: "Size", accessorKey: "size", cell: ({ row }) => bytes(row.original.size) },
           { header: "SHA-256", accessorKey: "digest", cell: ({ row }) => <code title={row.original.digest}>{row.original.digest.slice(0, 12)}</code> },
-          {
-            id: "download",
-            header: () => <span className="hidden-text">Download</span>,
-            enableSorting: false,
-            cell: ({ row }) => (
-              <Group justify="flex-end">
-                <Button
-                  variant="subtle"
-                  leftSection={<IconDownload size={14} />}
-                  onClick={() => void download(row.original.path)}
-                  aria-label={`Download ${row.original.path}`}
-                >
-                  Download
-                </Button>
-              </Group>
-            ),
-          },
+          actionsColumn((file: Model["files"][number]) => (
+            <Button
+              variant="subtle"
+              leftSection={<IconDownload size={14} />}
+              onClick={() => void download(file.path)}
+              aria-label={`Download ${file.path}`}
+            >
+              Download
+            </Button>
+          )),
         ]}
       />
     </>

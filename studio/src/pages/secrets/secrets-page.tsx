@@ -1,5 +1,5 @@
 /** Secrets: names, versions and grants. Values go to the server and never come back. */
-import { Alert, Button, Group, PasswordInput, Select, Text, TextInput } from "@mantine/core";
+import { Alert, Button, PasswordInput, Select, Text, TextInput } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import type { ColumnDef } from "@tanstack/react-table";
 import { useState } from "react";
@@ -9,6 +9,7 @@ import { queryClient } from "@/api/queries";
 import { useMay } from "@/api/session";
 import { Confirm } from "@/components/confirm";
 import { FormModal } from "@/components/form-modal";
+import { actionsColumn } from "@/components/data-table";
 import { ListPage } from "@/components/list-page";
 import { Empty } from "@/components/states";
 import { Ago } from "@/components/time";
@@ -45,21 +46,18 @@ export function SecretsPage() {
     { header: "Changed", accessorKey: "changed_at", cell: ({ row }) => <Ago time={row.original.changed_at} /> },
   ];
   if (mayWrite) {
-    columns.push({
-      id: "actions",
-      header: () => <span className="hidden-text">Actions</span>,
-      enableSorting: false,
-      cell: ({ row }) => (
-        <Group gap={4} justify="flex-end" wrap="nowrap">
-          <Button variant="subtle" onClick={() => setEdited(row.original)} aria-label={`New value of ${row.original.name}`}>
+    columns.push(
+      actionsColumn((row) => (
+        <>
+          <Button variant="subtle" onClick={() => setEdited(row)} aria-label={`New value of ${row.name}`}>
             New value
           </Button>
-          <Button variant="subtle" color="red" onClick={() => setDeleted(row.original)} aria-label={`Delete ${row.original.name}`}>
+          <Button variant="subtle" color="red" onClick={() => setDeleted(row)} aria-label={`Delete ${row.name}`}>
             Delete
           </Button>
-        </Group>
-      ),
-    });
+        </>
+      )),
+    );
   }
   return (
     <ListPage
