@@ -9,6 +9,7 @@ import { useMemo } from "react";
 
 import { experiments } from "@/api/queries";
 import { useMay } from "@/api/session";
+import { actionsColumn } from "@/components/data-table";
 import { ListPage } from "@/components/list-page";
 import { describe, Empty } from "@/components/states";
 import { Ago } from "@/components/time";
