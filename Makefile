@@ -42,7 +42,9 @@ demo: $(READY) $(STUDIO)  ## train a small model on this computer and look at it
 
 test: setup-engines $(STUDIO)  ## everything static, then the tests
 	@$(MAKE) --no-print-directory --output-sync=target -j 2 check test-core compile-tests
-	$(PY) -m tools.run_tests -n 5 --dist worksteal --ignore=tests/core -m 'not slow' --sample
+	@# The browser by itself: it drops its connections when other tests add network interfaces.
+	$(PY) -m tools.run_tests -n 5 --dist worksteal --ignore=tests/core --ignore=tests/studio -m 'not slow' --sample
+	$(PY) -m tools.run_tests -n 2 --dist worksteal tests/studio -m 'not slow' --sample
 
 # What decides and what is named is covered to the last branch.
 test-core: $(READY)
@@ -103,7 +105,8 @@ test-network: $(READY) setup-engines  ## lines to machines that fail, as long as
 	$(PYTEST) tests/faults/test_network.py tests/e2e/test_ssh.py
 
 test-all: check setup-engines  ## the tests and the slow ones, every table of inputs whole
-	$(PYTEST)
+	$(PYTEST) --ignore=tests/studio
+	@$(MAKE) --no-print-directory test-studio
 
 setup-engines: $(READY) system  ## build what the tests' engines need, once per machine, in a cache outside of the clone
 	@$(PY) -m tests.engines.images

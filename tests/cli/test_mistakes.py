@@ -75,7 +75,7 @@ def test_bytes_that_are_not_text(shell: Shell, project: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "code", "words"),
     [
-        ("runz", 2, ("Did you mean `windlass runs`?",)),
+        ("runz", 2, ("Did you mean `windlass run`?",)),
         ("runs --colour", 2, ("No such option",)),
         ("runs -s Sleeping", 2, ("Sleeping",)),
         ("runs --where metric.x~1", 2, ("metric.x~1",)),

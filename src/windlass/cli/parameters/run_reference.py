@@ -52,7 +52,7 @@ def _how_many(count: int) -> str:
 
 def _find_by_prefix(context: CommandContext, text: str) -> str:
     found: list[str] = []
-    query: dict[str, Any] = {"search": text, "limit": 1000}
+    query: dict[str, Any] = {"search": text, "archived": "all", "limit": 1000}
     while True:
         page = context.get("/runs", query)
         for run in page["runs"]:
