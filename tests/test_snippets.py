@@ -21,9 +21,12 @@ SECONDS = 300
 
 @pytest.fixture
 def environment(tmp_path: Path) -> Iterator[dict[str, str]]:
-    """As a user has it who just installed the package: the command on the path, and no home yet."""
+    """As a user has it who just installed the package: the command on the path, no home yet; and no display, so that no
+    browser opens.
+    """
     bin_folder = Path(sys.executable).parent
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("WINDLASS_", "AZUREML_"))}
+    left_out = ("WINDLASS_", "AZUREML_", "DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(left_out)}
     environment = {**kept, "WINDLASS_HOME": str(tmp_path / "home"), "PATH": f"{bin_folder}:{os.environ['PATH']}"}
     yield environment
     subprocess.run(["windlass", "server", "stop"], env=environment, capture_output=True, timeout=SECONDS, check=False)

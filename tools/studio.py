@@ -64,13 +64,15 @@ def write_types() -> int:
 
 
 def check() -> int:
-    """Whether types and sources agree with the OpenAPI document, and the first page is small enough."""
+    """Whether types and sources agree with the OpenAPI document, unit tests pass, and the first page is small."""
     _install()
     problems = []
     if TYPES.read_text("utf-8") != _generate_types():
         problems.append(f"{TYPES.relative_to(ROOT)} is not what the OpenAPI document says. Type: make studio-types")
     if _run("tsc", "--noEmit"):
         problems.append("The studio has type errors.")
+    if _run("vitest", "run", "--reporter", "dot"):
+        problems.append("Unit tests of the studio fail.")
     size = first_page_bytes(BUILT)
     if size > FIRST_PAGE_BYTES:
         problems.append(f"The studio's first page loads {size:,} bytes of JavaScript, more than {FIRST_PAGE_BYTES:,}.")
