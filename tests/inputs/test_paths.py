@@ -376,6 +376,6 @@ def test_nothing_of_the_disk_can_be_read(sqlite: Outside) -> None:
         ):
             for spelled in (name, quote(name, safe="")):
                 answer = sqlite.call("GET", template.replace("NAME", spelled))
-                # Any path that is not the API's is a page of the studio, the same for all: its script finds nothing there.
+                # Another path than the API's is a page of the studio, the same for all.
                 assert answer.status >= 400 or answer.raw.startswith(b"<!doctype html>")
                 assert sqlite.token.encode() not in answer.raw

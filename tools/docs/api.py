@@ -22,11 +22,13 @@ _USUAL = {"400", "401", "403", "408", "413", "415", "429", "500", "503"}
 
 def page() -> str:
     api = describe()
-    operations = [
-        (path, method, operation) for path, methods in api["paths"].items() for method, operation in methods.items()
-    ]
+    # Sorted: the order of the document is that in which modules with routes were imported.
+    operations = sorted(
+        ((path, method, operation) for path, methods in api["paths"].items() for method, operation in methods.items()),
+        key=lambda found: found[:2],
+    )
     parts = []
-    for tag in dict.fromkeys(operation["tags"][0] for _, _, operation in operations):
+    for tag in sorted({operation["tags"][0] for _, _, operation in operations}):
         parts.append(f"## Routes: {tag}")
         parts += [_operation(*found) for found in operations if found[2]["tags"][0] == tag]
     shapes = api["components"]["schemas"]

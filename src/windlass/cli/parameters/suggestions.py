@@ -11,8 +11,9 @@ def similar(name: str, known: Iterable[str]) -> str:
     """The known name that is most similar to a mistyped one; empty if none is."""
     import difflib
 
-    lowered = {each.lower(): each for each in known}
-    near = difflib.get_close_matches(name.lower(), lowered, n=1)
+    # Without the dashes of options: they would make all of these alike.
+    lowered = {each.lower().lstrip("-"): each for each in known}
+    near = difflib.get_close_matches(name.lower().lstrip("-"), lowered, n=1)
     return lowered[near[0]] if near else ""
 
 
