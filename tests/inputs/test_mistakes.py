@@ -30,9 +30,9 @@ def test_a_script_that_is_missing(shell: Shell, script: Path, folder: Path) -> N
     ("name", "content", "word"),
     [
         ("data.csv", b"a,b\n", "not a script of Python or of a shell"),
-        ("tool", b"\x7fELF\0\0\0", "not a script of Python or of a shell"),
+        ("tool", b"\x7fELF\0\0\0", "tool is not a script: it holds binary data"),
         ("train.py", b"\x7fELF\0\0\0", "binary data"),
-        ("train.ipynb", b"{}", "not a Python script"),
+        ("train.ipynb", b"{}", "not a script of Python or of a shell"),
     ],
 )
 def test_a_script_that_is_not_python(shell: Shell, folder: Path, name: str, content: bytes, word: str) -> None:

@@ -259,7 +259,7 @@ def test_a_secret_that_was_refused_is_not_asked_for_again(typed: list[str]) -> N
         (("--private-key-file", "/dev/null"), "The private key is empty"),
         (("--private-key-file", "."), "cannot be read"),
         (("--password-stdin", "--ask-password"), "several places"),
-        (("--password-stdin", "--passphrase-stdin"), "Standard input can have one of password and passphrase."),
+        (("--password-stdin", "--passphrase-stdin"), "Standard input can have only one of password and passphrase."),
         (("--use-agent", "-k"), "Login is set twice"),
         (("-p", "0"), "0 is not in the range"),
         (("-p", "22;id"), "not a valid integer"),
