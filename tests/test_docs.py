@@ -34,6 +34,12 @@ def test_local_links_lead_somewhere(path: Path) -> None:
         assert not anchor or anchor in anchors(found), link
 
 
+@pytest.mark.parametrize("path", PAGES, ids=name_of)
+def test_pictures_are_there(path: Path) -> None:
+    for source in re.findall(r'(?:src|srcset)="([^"]+)"', path.read_text("utf-8")):
+        assert (path.parent / source).is_file(), source
+
+
 def test_every_page_can_be_reached_from_the_index() -> None:
     seen: set[Path] = set()
     waiting = [DOCS / "index.md"]

@@ -60,7 +60,7 @@ class ClusterConfig(LocalConfig):
     vm_priority: Literal["dedicated", "lowpriority"] = Field(
         default="dedicated",
         title="Virtual machine priority",
-        description="`low`: cheaper, but nodes may be taken away at any time, for runs of other targets.",
+        description="Low priority is cheaper, but nodes may be taken away at any time, for runs of other targets.",
         json_schema_extra=shown_as_option("--priority", metavar="dedicated|low")
         | shown_in_form(labels={"dedicated": "Dedicated", "lowpriority": "Low priority"}),
     )
