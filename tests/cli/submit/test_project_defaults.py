@@ -83,6 +83,16 @@ def test_a_mistake_in_it_is_an_error_that_names_it(shell: Shell, configured: Pat
     assert "there is no key tarjet" in done.err and "Did you mean target?" in done.err
 
 
+def test_a_project_takes_nothing_from_the_environment(shell: Shell, configured: Path) -> None:
+    """It may come with a repository of others: they would choose which of the user's secrets a run gets."""
+    (configured / "vars.env").write_text("GREETING=hello\nexport HOME\n")
+    done = shell("submit", "--dry-run", "train.py", cwd=configured)
+    assert done.code == 125
+    assert "vars.env, line 2: HOME has no value." in done.err and "--env HOME" in done.err
+    (configured / ".windlass" / "project.toml").unlink()
+    assert shell("submit", "--dry-run", "--variables-file", "vars.env", "train.py", cwd=configured).code == 0
+
+
 def test_values_of_a_variables_file_are_not_shown(shell: Shell, project: Path) -> None:
     (project / "train.py").write_text("pass")
     (project / ".env").write_text("TOKEN=s3cret\n")

@@ -146,6 +146,19 @@ def _routes() -> list[RouteSpec]:
     return list(ROUTES.values())
 
 
+def test_a_runs_token_is_not_for_a_new_run_with_its_id(lone: Server) -> None:
+    """Members choose ids of runs, and delete their own."""
+    id = lone.interactive(run_id="train-1")["id"]
+    token = run_token(KEY, id, 1, lone.store.runs.get("default", id).created_at)
+    lone.call("POST", f"{HOME}/runs/{id}/end", {"state": "Completed"})
+    assert lone.call("DELETE", f"{HOME}/runs/{id}").status == 200
+    made = lone.call("POST", "/api/v1/workspaces", {"name": "another"})
+    assert made.status == 201, made.raw
+    again = {"experiment": "demo", "type": "interactive", "run_id": id}
+    assert lone.call("POST", "/api/v1/workspaces/another/runs", again).status == 201
+    assert lone.call("GET", f"/api/v1/workspaces/another/runs/{id}", token=token).status == 401
+
+
 @pytest.mark.parametrize("caller", sorted(ALLOWED))
 def test_each_route_lets_in_exactly_those_who_may(cast: Cast, caller: str) -> None:
     for spec in _routes():

@@ -285,6 +285,16 @@ def test_many_series_are_thinned_at_once(store: Store) -> None:
     assert [series.name for series in store.metrics.downsample("r1", ["b", "none"], 50)] == ["b"]
 
 
+def test_series_that_are_thinned_at_once_share_the_points(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hundred series with 100,000 points each would be gigabytes."""
+    monkeypatch.setattr("windlass.store.metrics.series.MOST_POINTS", 100)
+    submit(store, "r1")
+    store.metrics.append("r1", "w", 0, 800, [line(name, float(n)) for name in "abcd" for n in range(200)])
+    found = store.metrics.downsample("r1", None, 100)
+    assert [len(each.points) for each in found] == [22] * 4
+    assert 50 < len(downsampled(store, "a", 100)) <= 100
+
+
 def test_whole_numbers_among_others_are_thinned_as_numbers(store: Store) -> None:
     """A chunk of both is stored as JSON."""
     submit(store, "r1")

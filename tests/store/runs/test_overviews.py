@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from typing import Any
 
 import pytest
 
-from tests.store.makers import OWNER, finish, interactive, line, make_workspace, running, submit
+from tests.store.makers import OWNER, finish, interactive, line, make_workspace, new_run, running, submit, with_slots
+from windlass.core.entities import RunSpec
 from windlass.core.errors import Conflict, InvalidRequest
 from windlass.core.states import RunState
 from windlass.store import ChangePosition, CommandLine, RunCounts, RunQuery, Store
@@ -78,6 +80,16 @@ def test_a_page_shows_command_lines(store: Store) -> None:
     page = store.runs.find(RunQuery("default", arguments=True))
     assert page.commands == {"a": CommandLine("train.py", ["--alpha", "0.1"])}
     assert store.runs.find(RunQuery("default")).commands == {}
+
+
+def test_a_page_shows_the_beginning_of_long_command_lines(store: Store) -> None:
+    """A thousand runs with all that a system takes as arguments would be a gigabyte."""
+    words = ("--alpha", "0.1", "x" * (search.LONGEST_SHOWN + 1), "y")
+    spec = RunSpec(script="train.py", arguments=words)
+    store.runs.submit(dataclasses.replace(new_run("a"), spec=spec), OWNER, with_slots(None), 60.0)
+    [shown] = store.runs.find(RunQuery("default", arguments=True)).commands.values()
+    assert shown.arguments[:2] == ["--alpha", "0.1"] and len(shown.arguments) == 3
+    assert shown.arguments[2].endswith("x…") and sum(map(len, shown.arguments)) < search.LONGEST_SHOWN + 2
 
 
 def test_names_of_parameters() -> None:

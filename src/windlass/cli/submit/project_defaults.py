@@ -25,6 +25,9 @@ def _completed(values: Values, project: project_file.Project) -> Values:
     target = values["target"] or found.get("target")
     changed = {"target": target, "experiment": values["experiment"] or found.get("experiment")}
     if "variables_file" in found:
+        from windlass.client.config.variables_file import check_of_project
+
+        check_of_project(found["variables_file"])
         changed["variables_files"] = (found["variables_file"], *values["variables_files"])
     if not _is_run_configuration(target, values["source_directory"]):
         changed |= {key: each for key, each in _resources(project).items() if values[key] is None}

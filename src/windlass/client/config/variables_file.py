@@ -33,6 +33,20 @@ def load_variables(path: str | os.PathLike[str]) -> Dict[str, str]:
     return dict(_read_line(place, line) for place, line in _lines(file))
 
 
+def check_of_project(path: str) -> None:
+    """Refuse a KEY alone in the file that a project file names: others may have written both, and would choose what
+    leaves the environment here.
+    """
+    for place, line in _lines(path):
+        found = _LINE.match(line)
+        if found is not None and found.group(2) is None and _NAME.match(found.group(1)):
+            name = found.group(1)
+            raise UserErrorException(
+                f"{place}: {name} has no value. The variables of a project file take none from the environment here.",
+                f"Write {name}=VALUE there, or --env {name} on the command line.",
+            )
+
+
 def _lines(file: str) -> Iterator[Tuple[str, str]]:
     """The lines with content, each with its place. Errors never show a line: it may hold a secret."""
     for number, line in enumerate(_text(file).split("\n"), 1):

@@ -73,6 +73,7 @@ class MachineChannel(Channel):
         self._client = client
         self._sink = sink
         self._unconfirmed = 0  # bytes of output
+        self._counting = threading.Lock()  # of the reader, which adds to them, and of requests, which confirm them
         self._has_ended = False
         self._in_flight: deque[PendingAnswer] = deque()
         self._sending = threading.Lock()
@@ -80,8 +81,7 @@ class MachineChannel(Channel):
     def take(self, body: Body, data: bytes) -> bool:
         """Handle a frame of the host. True if the channel has ended."""
         if data:
-            self._unconfirmed += len(data)
-            if self._unconfirmed > _MOST_UNCONFIRMED:
+            if self._count(len(data)) > _MOST_UNCONFIRMED:
                 raise ProtocolError("a channel sends more than it may")
             self._sink.receive(data, body.get("from") == "stderr")
         credit = body.get("credit")
@@ -90,6 +90,11 @@ class MachineChannel(Channel):
         if isinstance(body.get("end"), dict):
             self._end(channel_end(body["end"]))
         return self._has_ended
+
+    def _count(self, more: int) -> int:
+        with self._counting:
+            self._unconfirmed += more
+            return self._unconfirmed
 
     def lose(self, message: str) -> None:
         self._end(ChannelEnd(None, message))
@@ -110,7 +115,7 @@ class MachineChannel(Channel):
         self._ask(size=[columns, rows])
 
     def confirm(self, count: int) -> None:
-        self._unconfirmed -= count
+        self._count(-count)
         self._ask(credit=count)
 
     def close(self) -> None:

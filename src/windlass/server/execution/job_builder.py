@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, BinaryIO
 
 from pydantic import SecretStr, ValidationError
@@ -88,7 +88,9 @@ class JobBuilder:
 
     def _for_lease(self, leased: Leased, granted: Granted | None) -> Job:
         run, spec, nonce, fence = leased.run, leased.spec, leased.nonce, leased.fence
-        return self.for_spec(spec, run.workspace, run.experiment, run.id, run.attempt, nonce, fence, granted)
+        return self.for_spec(
+            spec, run.workspace, run.experiment, run.id, run.attempt, nonce, fence, granted, run.created_at
+        )
 
     def for_spec(
         self,
@@ -100,11 +102,12 @@ class JobBuilder:
         nonce: str = "",
         fence: int = 0,
         granted: Granted | None = None,
+        created_at: datetime | None = None,
     ) -> Job:
         """The job of a run that need not exist yet, as in a dry run. Without `granted`, secrets by name only."""
         limit = spec.max_run_duration_seconds
         identity = self._identity(self.store.workspaces.get(workspace), experiment, run, attempt)
-        token = SecretStr(run_token(self.token_key, run, attempt))
+        token = SecretStr(run_token(self.token_key, run, attempt, created_at or datetime.now(UTC)))
         return Job(
             id=f"{run}.{attempt}",
             run=run,

@@ -16,7 +16,7 @@ from windlass.core import names
 from windlass.core.entities import Run
 from windlass.core.errors import Denied, InvalidRequest, NotFound, TooMany, WindlassError
 from windlass.server.http.errors import Unauthenticated
-from windlass.server.security.run_tokens import check_run_token
+from windlass.server.security.run_tokens import TokenOfRun, check_run_token
 from windlass.store import Store, Token
 
 log = logging.getLogger(__name__)
@@ -228,7 +228,7 @@ class TokenCache:
             raise Unauthenticated("This token is not valid.", "Check that the whole token was given.")
         owned = check_run_token(self._key, secret)
         if owned is not None:
-            return self._run_principal(*owned)
+            return self._run_principal(owned)
         token = self._store.tokens.find(secret)
         if token is None:
             raise Unauthenticated(
@@ -247,12 +247,12 @@ class TokenCache:
         except WindlassError as e:
             log.warning("the last use of the token of %s could not be stored: %s", token.principal, e.message)
 
-    def _run_principal(self, run_id: str, attempt: int) -> Principal:
-        run = self._find(run_id)
+    def _run_principal(self, token: TokenOfRun) -> Principal:
+        run = self._find(token.run_id)
         over = run.ended_at is not None and datetime.now(UTC) - run.ended_at > RUN_TOKEN_GRACE
-        if attempt != run.attempt or over:
+        if over or not token.is_of(run.attempt, run.created_at):
             raise Unauthenticated(
-                f"The token of run {run_id} has expired.", "It is good until an hour after the run's end."
+                f"The token of run {run.id} has expired.", "It is good until an hour after the run's end."
             )
         return Principal(run.submitted_by, _RUN, run.workspace, run.id, role="run")
 

@@ -14,6 +14,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any
 
+from windlass.core.entities import Run
 from windlass.core.errors import TooLarge
 from windlass.server.streaming.log_reader import File, Live
 
@@ -81,7 +82,7 @@ class LineIndexes:
                 f"{file.path} has {file.size >> 30} GiB: lines are shown of files up to {LARGEST >> 30} GiB.",
                 "Download it.",
             )
-        key = (file.run.id, file.run.attempt, file.path) if isinstance(file, Live) else file.digest
+        key = _key_of(file.run, file.path) if isinstance(file, Live) else file.digest
         with self._lock:
             index = self._indexes.setdefault(key, LineIndex())
             self._indexes.move_to_end(key)
@@ -95,6 +96,11 @@ class LineIndexes:
             while len(self._indexes) > 1 and (size > _CACHED_BYTES or len(self._indexes) > _CACHED):
                 _, dropped = self._indexes.popitem(last=False)
                 size -= 8 * len(dropped.feeds)
+
+
+def _key_of(run: Run, path: str) -> tuple[object, ...]:
+    """The key of a live log. A new run may have the id of a deleted one, but was created at another time."""
+    return run.id, run.created_at, run.attempt, path
 
 
 class FileLines:

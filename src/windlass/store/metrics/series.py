@@ -24,6 +24,7 @@ log = logging.getLogger(__name__)
 SCALAR = "scalar"
 SKIPPED = "metrics_skipped"
 MOST_SERIES = 100  # that are downsampled at once, if they are not named
+MOST_POINTS = 100_000  # of all series that are downsampled at once
 _NAMES_AT_ONCE = 1000
 
 _last_start = series.c.length - series.c.length % packing.SIZE
@@ -195,9 +196,8 @@ class Metrics:
         rows = self._database.read(lambda c: _found(c, run_id, names))
         if names is None:
             rows = rows[:MOST_SERIES]
-        return [
-            Downsampled(row.name, row.kind, row.length, self._thinned(row, max_points, first, last)) for row in rows
-        ]
+        most = min(max_points, MOST_POINTS // max(len(rows), 1))
+        return [Downsampled(row.name, row.kind, row.length, self._thinned(row, most, first, last)) for row in rows]
 
     def _thinned(self, row: Row[Any], max_points: int, first: int, last: int | None) -> list[ShownPoint]:
         end = row.length if last is None else min(row.length, last + 1)

@@ -47,9 +47,14 @@ Listed = Select[int]
 
 _SOME = select(runs.c.pk, *RUN).where(runs.c.pk.in_(bindparam("pks", expanding=True)))
 _SEARCHED = (runs.c.searched, runs.c.searched_arguments)
-_COMMANDS = select(specs.c.run, type_coerce(specs.c.spec, Json)).where(
-    specs.c.run.in_(bindparam("pks", expanding=True))
+# Specifications may be large: few are in memory at once.
+AT_ONCE = 10
+_COMMANDS = (
+    select(specs.c.run, type_coerce(specs.c.spec, Json))
+    .where(specs.c.run.in_(bindparam("pks", expanding=True)))
+    .execution_options(yield_per=AT_ONCE)
 )
+LONGEST_SHOWN = 10_000  # characters of the arguments of a run in a list
 FEW = 1500  # runs per filter: the more filters, the longer the walk
 
 _COMPARE: Mapping[str, Any] = {
@@ -265,8 +270,20 @@ def _last_values(connection: Connection, listed: Mapping[int, Run], names: Seque
 def _commands(connection: Connection, listed: Mapping[int, Run]) -> dict[str, CommandLine]:
     if not listed:
         return {}
-    rows = connection.execute(_COMMANDS, {"pks": list(listed)}).all()
-    return {listed[pk].id: command_line(spec) for pk, spec in rows}
+    rows = connection.execute(_COMMANDS, {"pks": list(listed)})
+    return {listed[pk].id: _shown(command_line(spec)) for pk, spec in rows}
+
+
+def _shown(line: CommandLine) -> CommandLine:
+    """A command line without what exceeds a length; "…" stands for that."""
+    shown, room = [], LONGEST_SHOWN
+    for word in line.arguments:
+        if len(word) > room:
+            shown.append(f"{word[:room]}…")
+            break
+        shown.append(word)
+        room -= len(word) + 1
+    return CommandLine(line.script, shown)
 
 
 def command_line(spec: Mapping[str, Any]) -> CommandLine:

@@ -30,6 +30,20 @@ def test_a_deleted_run_is_gone(server: Server) -> None:
     assert (again.status, again.code) == (404, "not_found")
 
 
+def test_logs_that_a_killed_server_has_left_are_no_part_of_a_new_run(server: Server) -> None:
+    """It was killed when the rows of a run were deleted, and its logs were not. A member of any workspace may choose
+    the same id.
+    """
+    logs, path, key = server.store.logs, "user_logs/std_log.txt", {"Idempotency-Key": "once"}
+    logs.append("again", 1, path, 0, b"of the deleted run\n")
+    body = server.submission(run_id="again")
+    assert server.call("POST", f"{HOME}/runs", body, headers=key).status == 201
+    assert logs.list("again", 1) == {}
+    logs.append("again", 1, path, 0, b"of the new run\n")
+    assert server.call("POST", f"{HOME}/runs", body, headers=key).status == 200
+    assert server.call("GET", f"{HOME}/runs/again/lines?path={path}").json["lines"] == ["of the new run"]
+
+
 def test_active_runs_and_parents_are_refused(server: Server) -> None:
     active = server.submit()["id"]
     refused = server.call("DELETE", f"{HOME}/runs/{active}")

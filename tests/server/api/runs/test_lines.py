@@ -66,6 +66,18 @@ def test_a_log_is_read_by_the_line_while_it_grows(server: Server) -> None:
     assert (beyond["first"], beyond["lines"]) == (5, [])
 
 
+def test_a_new_run_with_the_id_of_a_deleted_one_has_its_own_lines(server: Server) -> None:
+    first = server.interactive(run_id="again")["id"]
+    grow(server, first, b"short\n" * BLOCK)
+    assert lines(server, first)["line_count"] == BLOCK
+    server.call("POST", f"{HOME}/runs/{first}/end", {"state": "Completed"})
+    assert server.call("DELETE", f"{HOME}/runs/{first}").status == 200
+    second = server.interactive(run_id="again")["id"]
+    grow(server, second, b"".join(b"line %d of the second run\n" % number for number in range(BLOCK)))
+    found = lines(server, second, first=40_000, limit=1)
+    assert (found["lines"], found["line_count"]) == (["line 40000 of the second run"], BLOCK)
+
+
 def test_every_line_has_its_number(server: Server) -> None:
     """Lines of all lengths, around the blocks of the index, read in pages and found by searches."""
     run = server.interactive()["id"]

@@ -104,6 +104,9 @@ def submit(request: ApiRequest, workspace: WorkspaceName, body: Submit, idempote
         new, context.reconciler.owner, context.targets.capacity_of, context.settings.lease_seconds
     )
     reach("F05")
+    if is_new and body.run_id is not None:
+        # A server that was killed may have left those of a deleted run: they would seem to be this one's.
+        context.store.logs.drop_all(run.id)
     context.event_bus.publish_change(workspace, run.id)
     if leased is not None:
         context.reconciler.dispatch(leased)
