@@ -99,8 +99,10 @@ class Watch:
             self.problems.append(f"{response.status}: {response.request.method} {response.url}")
 
     def _on_failure(self, request: Request) -> None:
-        # Pages abort requests when they are left, and streams whenever they end.
-        if "ERR_ABORTED" not in str(request.failure) and not self._may_lose_server:
+        # Pages abort requests when they are left, and streams whenever they end. Another test may make machines
+        # (tests/hosts), which is a change of network to Chromium.
+        is_usual = re.search("ERR_ABORTED|ERR_NETWORK_CHANGED", str(request.failure))
+        if not is_usual and not self._may_lose_server:
             self.problems.append(f"{request.failure}: {request.method} {request.url}")
 
 

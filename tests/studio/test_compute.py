@@ -122,7 +122,8 @@ def test_a_cluster_is_changed_used_evicted_and_deleted(
 ) -> None:
     watch.allow(404)  # the page of a target that is gone may ask for it before it is left
     _small_cluster(studio, "steered")
-    page.goto(f"{studio.url}{W}/compute/steered")
+    with page.expect_response(re.compile("/targets/steered/nodes")):  # a change ends requests to the target
+        page.goto(f"{studio.url}{W}/compute/steered")
     page.get_by_role("button", name="Edit settings").click()
     dialog = page.get_by_role("dialog")
     field(dialog, "Maximum number of nodes").fill("3")
@@ -165,7 +166,7 @@ def _fill_machine_form(form: Locator, address: str, username: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_machine_is_attached_by_its_form(page: Page, studio: Studio, network: Network, watch: Watch) -> None:
+def test_a_machine_is_attached_by_its_form(network: Network, page: Page, studio: Studio, watch: Watch) -> None:
     watch.allow(404)  # the page of a target that is gone may ask for it before it is left
     host = network.host()
     form = _open_form(page, studio, "ssh")
@@ -196,7 +197,7 @@ def test_a_machine_is_attached_by_its_form(page: Page, studio: Studio, network: 
 
 
 @pytest.mark.slow
-def test_mistakes_about_a_machine_are_answered(page: Page, studio: Studio, network: Network, watch: Watch) -> None:
+def test_mistakes_about_a_machine_are_answered(network: Network, page: Page, studio: Studio, watch: Watch) -> None:
     watch.allow(409, 422, 502, 503)
     host = network.host()
     form = _open_form(page, studio, "ssh")
