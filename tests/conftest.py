@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -147,3 +148,24 @@ def network(host_network: Network) -> Iterator[Network]:
     """The same, and the hosts that a test makes there go at its end."""
     yield host_network
     host_network.clear()
+
+
+@pytest.fixture(scope="session")
+def farm(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder in which the package of tests/plugin is installed as users do it: on PYTHONPATH, a Python has it."""
+    folder = tmp_path_factory.mktemp("farm")
+    package = Path(__file__).with_name("plugin")
+    command = [
+        sys.executable,
+        "-m",
+        "uv",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-deps",
+        "--target",
+        str(folder),
+        str(package),
+    ]
+    subprocess.run(command, check=True)
+    return folder

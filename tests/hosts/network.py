@@ -120,6 +120,8 @@ class Network:
         run("ip", *f"link add {here} type veth peer name here netns {self._hub.pid}".split())
         ip(self._hub.pid, "link set here master bridge up")
         # All of it is sought there, also what cannot be reached: no gateway of this machine shall be asked for that.
+        # No further address after a second: browsers drop their connections whenever there is a new one.
+        Path(f"/proc/sys/net/ipv6/conf/{here}/disable_ipv6").write_text("1")
         run("ip", *f"address add {self.address}/{self._whole.prefixlen} dev {here}".split())
         run("ip", *f"link set {here} up".split())
 

@@ -6,7 +6,7 @@ import json
 import re
 import shutil
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from playwright.sync_api import (
     BrowserContext,
     ConsoleMessage,
     Dialog,
+    Locator,
     Page,
     Request,
     Response,
@@ -98,9 +99,28 @@ class Watch:
             self.problems.append(f"{response.status}: {response.request.method} {response.url}")
 
     def _on_failure(self, request: Request) -> None:
-        # Pages abort requests when they are left, and streams whenever they end.
-        if "ERR_ABORTED" not in str(request.failure) and not self._may_lose_server:
+        # Pages abort requests when they are left, and streams whenever they end. Another test may make machines
+        # (tests/hosts), which is a change of network to Chromium.
+        is_usual = re.search("ERR_ABORTED|ERR_NETWORK_CHANGED", str(request.failure))
+        if not is_usual and not self._may_lose_server:
             self.problems.append(f"{request.failure}: {request.method} {request.url}")
+
+
+def field(page: Page | Locator, label: str) -> Locator:
+    """The input with a label, which may be marked as required."""
+    return page.get_by_label(re.compile(rf"^{re.escape(label)}( \*)?$"))
+
+
+def pick(page: Page, label: str, option: str, *, within: Locator | None = None) -> None:
+    """Choose from a list that opens. An option may say more than its name."""
+    field(within or page, label).and_(page.locator("input")).click()
+    page.get_by_role("option", name=re.compile(rf"^{re.escape(option)}(?!\w)")).click()
+
+
+def act(page: Page, name: str) -> None:
+    """Choose from the menu of further actions."""
+    page.get_by_role("button", name="More actions").click()
+    page.get_by_role("menuitem", name=name).click()
 
 
 class Studio(Shell):
@@ -138,9 +158,9 @@ class Studio(Shell):
 
 
 @contextmanager
-def using(home: Path) -> Iterator[Studio]:
+def using(home: Path, make: Callable[[Path], Studio] = Studio) -> Iterator[Studio]:
     """A home whose server is ended afterwards, by its own id."""
-    studio = Studio(home)
+    studio = make(home)
     try:
         yield studio
     finally:

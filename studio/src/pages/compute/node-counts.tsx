@@ -21,9 +21,12 @@ export const toneOfNode = (state: string): Tone => STATES.find((each) => each.st
 /** How many nodes there may be, if the settings say so. */
 const mostNodes = (target: Target): number | null => (typeof target.config.max_nodes === "number" ? target.config.max_nodes : null);
 
-export function NodeCounts({ target, hasNodes }: { target: Target; hasNodes: boolean }) {
+type Props = { target: Target; hasNodes: boolean; counts?: Record<string, number> };
+
+/** `counts`: of nodes that the server does not make itself, and so does not count with the target. */
+export function NodeCounts({ target, hasNodes, counts: given = target.nodes }: Props) {
   if (!hasNodes) return <Text size="sm" c="dimmed">–</Text>;
-  const counts = STATES.map((each) => ({ ...each, count: target.nodes?.[each.state] ?? 0 })).filter(({ count }) => count);
+  const counts = STATES.map((each) => ({ ...each, count: given?.[each.state] ?? 0 })).filter(({ count }) => count);
   const total = counts.reduce((sum, { count }) => sum + count, 0);
   const most = mostNodes(target);
   const boxes = counts.flatMap(({ tone, count }) => Array.from({ length: count }, () => tone));

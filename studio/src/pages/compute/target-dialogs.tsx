@@ -19,8 +19,8 @@ export function RemoveDialog({ target, onClose }: { target: Target; onClose: () 
   const verb = target.is_attached ? "Detach" : "Delete";
   async function remove() {
     await removeTarget(workspace, target.name, isForced);
+    await navigate({ to: `${home}/compute` }); // before its page asks for it again
     await renewTargets(workspace);
-    void navigate({ to: `${home}/compute` });
   }
   return (
     <Confirm opened onClose={onClose} title={`${verb} ${target.name}?`} action={verb} run={remove} typed={runs ? target.name : undefined}>

@@ -17,14 +17,15 @@ import { IdlePrice } from "./target-table";
 
 export function TargetNodes({ target }: { target: Target }) {
   const { workspace, home } = useWorkspace();
-  const { data, error, refetch } = useQuery(nodes(workspace, target.name));
+  const isCreating = target.provisioning_state === "Creating"; // there is nothing yet that could answer
+  const { data, error, refetch } = useQuery({ ...nodes(workspace, target.name), enabled: !isCreating });
   return (
     <Section title="Nodes">
       <div className={classes.pad}>
-        <NodeCounts target={target} hasNodes />
+        <NodeCounts target={target} hasNodes counts={data && countsOf(data.nodes)} />
         <IdlePrice target={target} />
       </div>
-      {error ? (
+      {isCreating ? null : error ? (
         <Failure error={error} retry={() => void refetch()} />
       ) : !data ? (
         <Loading rows={2} />
@@ -78,6 +79,12 @@ export function TargetNodes({ target }: { target: Target }) {
       )}
     </Section>
   );
+}
+
+function countsOf(found: { state: string }[]): Record<string, number> {
+  const counts: Record<string, number> = {};
+  for (const { state } of found) counts[state] = (counts[state] ?? 0) + 1;
+  return counts;
 }
 
 function resources(found: Record<string, unknown>): string {

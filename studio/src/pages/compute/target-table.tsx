@@ -60,7 +60,7 @@ type RowProps = {
 
 function Row({ target, kinds, workspace, rows }: RowProps) {
   const health = healthOf(target);
-  const hasNodes = kinds.find(({ kind }) => kind === target.kind)?.has_nodes ?? false;
+  const countsNodes = kinds.find(({ kind }) => kind === target.kind)?.is_scalable ?? false;
   const seconds = rows.reduce((sum, each) => sum + each.node_seconds, 0);
   const amount = rows.reduce((sum, each) => sum + (each.cost ?? 0), 0);
   return (
@@ -81,8 +81,8 @@ function Row({ target, kinds, workspace, rows }: RowProps) {
           </Text>
         )}
       </Table.Td>
-      <Table.Td data-empty={!hasNodes || undefined}>
-        <NodeCounts target={target} hasNodes={hasNodes} />
+      <Table.Td data-empty={!countsNodes || undefined}>
+        <NodeCounts target={target} hasNodes={countsNodes} />
         <IdlePrice target={target} />
       </Table.Td>
       <Table.Td className={classes.number} data-label="Active">{target.active_runs}</Table.Td>
