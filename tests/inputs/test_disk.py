@@ -81,7 +81,7 @@ def test_c23_a_script_that_fills_the_disk_of_its_server(disk: Path | None, folde
     with using(disk / "home") as shell:
         assert shell("runs", env=NO_RESERVE).code == 0
         filler = disk / "filler"
-        filler.write_bytes(bytes(12 << 20))
+        filler.write_bytes(bytes(10 << 20))
         run_id = shell("submit", "--detach", "fill.py", cwd=folder).out.strip()
         process = shell.home / "machine" / "runs" / f"{run_id}.1" / "claim" / "process.json"
         wait_for("the script", process.exists)
