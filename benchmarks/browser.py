@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import sqlite3
-import subprocess
-import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -19,14 +13,13 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from benchmarks.copies import fill
 from benchmarks.home import Api, Home, temporary_home
-from benchmarks.rounds import Effort, median, p99, take_turns
+from benchmarks.rounds import Effort, median, p99
 from benchmarks.row import Row, at_most
 
 OPTIONS = (
     "--disable-background-networking", "--disable-component-update", "--disable-dev-shm-usage", "--disable-gpu",
     "--disable-quic", "--disable-sync", "--no-first-run", "--no-sandbox",
 )  # fmt: skip
-MLFLOW_RUNS = 10_000
 _LINES = """
 import sys
 for first in range(0, {count}, 1000):
@@ -104,25 +97,19 @@ def _sign_in(browser: Browser, home: Home) -> Page:
 
 
 def first_page(effort: Effort) -> Iterator[Row]:
-    """The table of runs in an empty browser, with 100,000 runs; MLflow's with 10,000."""
+    """The table of runs in an empty browser, with 100,000 runs, and a scroll through it."""
     count = effort.times(100_000, 2_000)
-    with temporary_home() as home, _mlflow(effort) as mlflow, _chromium() as browser:
+    with temporary_home() as home, _chromium() as browser:
         fill(home, count)
         signed_in = _sign_in(browser, home)
         state = signed_in.context.storage_state()
         base, path = _address(signed_in.url)
-
-        def ours() -> float:
-            return _until(browser, f"{base}{path}/runs", "[data-row]", storage_state=state)
-
-        def theirs() -> float:
-            return _until(browser, mlflow, "text=run_0")
-
-        times, others = take_turns(effort.times(9, 2), ours, theirs)
+        times = [
+            _until(browser, f"{base}{path}/runs", "[data-row]", storage_state=state) for _ in range(effort.times(9, 2))
+        ]
         scrolled = _scroll(signed_in, f"{base}{path}/runs", effort)
     what = f"first page usable, an empty browser, {count:,} runs"
-    bare = f"MLflow's, {MLFLOW_RUNS:,} runs"
-    yield Row(what, median(times), "ms", median(others), bare, at_most(1000))
+    yield Row(what, median(times), "ms", None, "", at_most(1000))
     yield Row("a scripted scroll through the table, longest time without a row", scrolled, "ms", None, "", at_most(100))
 
 
@@ -205,78 +192,6 @@ def _wait_for_end(api: Api, run: str) -> None:
 def _address(url: str) -> tuple[str, str]:
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
-
-
-@contextmanager
-def _mlflow(effort: Effort) -> Iterator[str]:
-    """The address of MLflow's table of 10,000 runs: a server of its own in an environment of its own."""
-    with tempfile.TemporaryDirectory() as folder:
-        python = str(Path(folder, "venv", "bin", "python"))
-        uv = [sys.executable, "-m", "uv"]
-        subprocess.run([*uv, "venv", "--quiet", "--python", sys.executable, str(Path(folder, "venv"))], check=True)
-        subprocess.run([*uv, "pip", "install", "--quiet", "--python", python, "mlflow"], check=True)
-        database = Path(folder, "mlflow.db")
-        command = [python, "-m", "mlflow", "server", "--backend-store-uri", f"sqlite:///{database}", "--port", "0"]
-        port = _free_port()
-        command[-1] = str(port)
-        environment = {**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true"}
-        with open(Path(folder, "log"), "wb") as log:
-            server = subprocess.Popen(
-                command, cwd=folder, stdout=log, stderr=log, env=environment, start_new_session=True
-            )
-        try:
-            _wait_for_port(port, server)
-            _fill_mlflow(database, effort.times(MLFLOW_RUNS, 100))
-            yield f"http://127.0.0.1:{port}/#/experiments/0/runs"
-        finally:
-            os.killpg(server.pid, 15)
-            server.wait()
-
-
-def _fill_mlflow(database: Path, count: int) -> None:
-    with sqlite3.connect(database, timeout=60) as connection:
-        columns = {row[1] for row in connection.execute("PRAGMA table_info(runs)")}
-        now = time.time_ns() // 1_000_000
-        for number in range(count):
-            values = {
-                "run_uuid": f"{number:032x}",
-                "name": f"run_{number}",
-                "source_type": "LOCAL",
-                "user_id": "ann",
-                "status": "FINISHED",
-                "start_time": now - number * 1000,
-                "end_time": now - number * 1000 + 500,
-                "lifecycle_stage": "active",
-                "artifact_uri": "file:///nowhere",
-                "experiment_id": 0,
-            }
-            kept = {key: value for key, value in values.items() if key in columns}
-            marks = ", ".join("?" * len(kept))
-            connection.execute(f"INSERT INTO runs ({', '.join(kept)}) VALUES ({marks})", tuple(kept.values()))
-
-
-def _free_port() -> int:
-    import socket
-
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-        return port
-
-
-def _wait_for_port(port: int, server: subprocess.Popen[bytes]) -> None:
-    import socket
-
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline:
-        if server.poll() is not None:
-            raise RuntimeError("MLflow did not start")
-        try:
-            socket.create_connection(("127.0.0.1", port), timeout=1).close()
-            return
-        except OSError:
-            time.sleep(0.2)
-    raise RuntimeError("MLflow did not answer")
 
 
 MEASURES = (first_page, charts_and_logs)
