@@ -1,5 +1,5 @@
 /** The form that attaches or creates a target of a kind, from the schemas of the kind. */
-import { Alert, Anchor, Button, Group, NumberInput, Stack, Text, TextInput } from "@mantine/core";
+import { Alert, Anchor, Button, Group, Stack, Text, TextInput } from "@mantine/core";
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
 import { useRef, useState } from "react";
@@ -13,6 +13,7 @@ import classes from "./compute.module.css";
 import { formatInputs } from "./format-inputs";
 import { IdentityCard } from "./identity-card";
 import { addTarget, type Kind, probe, renewTargets, workspaceCredential } from "./queries";
+import { SlotsInput } from "./slots-input";
 import { longNameNote, useDraft } from "./use-draft";
 
 type Probed = Awaited<ReturnType<typeof probe>>;
@@ -131,18 +132,7 @@ export function TargetForm({ kind }: { kind: Kind }) {
             inputs={formatInputs(kind.is_this_computer)}
           />
           {kind.has_workspace_credential && <WorkspaceCredential kind={kind.kind} />}
-          <NumberInput
-            label="Runs at once"
-            description="How many runs may be active there at a time. Without it, as many as it has room for."
-            classNames={{ wrapper: classes.short }}
-            value={slots ?? ""}
-            onChange={(value) => setSlots(typeof value === "number" ? value : null)}
-            min={1}
-            max={100_000}
-            allowDecimal={false}
-            allowNegative={false}
-            placeholder="As there is room"
-          />
+          <SlotsInput slots={slots} onChange={setSlots} />
           {draft.whole && (
             <Alert color="yellow" variant="light">
               {draft.whole}

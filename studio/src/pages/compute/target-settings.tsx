@@ -1,5 +1,5 @@
 /** The settings of a target that its kind allows to change, by the same form that it was made with. */
-import { NumberInput, Text } from "@mantine/core";
+import { Text } from "@mantine/core";
 import { useMemo, useState } from "react";
 
 import { ApiError } from "@/api/client";
@@ -10,9 +10,9 @@ import {
   type Errors, errorsOf, readFields, type Schema, SchemaForm, toChange, updateCode, updateCommand, validate, type Values,
 } from "@/components/schema-form";
 import { useWorkspace } from "@/lib/workspace";
-import classes from "./compute.module.css";
 import { formatInputs } from "./format-inputs";
 import { changeTarget, type Kind, renewTargets } from "./queries";
+import { SlotsInput } from "./slots-input";
 
 export function SettingsDialog({ target, kind, onClose }: { target: Target; kind: Kind; onClose: () => void }) {
   const { workspace } = useWorkspace();
@@ -50,18 +50,7 @@ export function SettingsDialog({ target, kind, onClose }: { target: Target; kind
         errors={{ ...problems, ...refused }}
         inputs={formatInputs(kind.is_this_computer)}
       />
-      <NumberInput
-        label="Runs at once"
-        description="How many runs may be active there at a time. Without it, as many as it has room for."
-        classNames={{ wrapper: classes.short }}
-        value={slots ?? ""}
-        onChange={(value) => setSlots(typeof value === "number" ? value : null)}
-        min={1}
-        max={100_000}
-        allowDecimal={false}
-        allowNegative={false}
-        placeholder="As there is room"
-      />
+      <SlotsInput slots={slots} onChange={setSlots} />
       {isChanged && (
         <Equivalent
           command={updateCommand(target.name, workspace, fields, changes, hasSlots ? slots : undefined)}

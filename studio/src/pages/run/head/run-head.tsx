@@ -21,7 +21,6 @@ export function RunHead({ run }: { run: RunDetails }) {
   const name = run.name || run.id;
   const reason = reasonText(run);
   const hint = hintOf(run);
-  const archivedAt = (run as { archived_at?: string | null }).archived_at;
   useDocumentTitle(`${run.state}: ${name} · Windlass`);
   return (
     <header className={classes.head}>
@@ -35,10 +34,10 @@ export function RunHead({ run }: { run: RunDetails }) {
           </Group>
           <Text size="xs" c="dimmed" className={classes.id}>
             {run.name ? run.id : `Run ${run.number} of ${run.experiment}`}
-            {archivedAt && " · archived"}
+            {run.archived_at && " · archived"}
           </Text>
         </div>
-        <RunActions run={run} isArchived={Boolean(archivedAt)} />
+        <RunActions run={run} isArchived={run.archived_at !== null} />
       </div>
       <div className={classes.state} role="status">
         <StateBadge state={run.state} />
